@@ -348,8 +348,7 @@ void AttemptCloser::Close(AttemptJob job) {
                                                                         : AbandonRound(job);
   const bool ends = pending.end.finishes_run || !status.ok(), ends_early = !pending.end.ends_early.empty();
   const bool is_private = trains && setup_.privacy != nullptr;
-  const bool goes_on_first =
-      !ends && !is_private && pending.end.status == "committed" && !NextRoundDependsOn(job);
+  const bool goes_on_first = !ends && !is_private && pending.end.status == "committed" && !NextRoundDependsOn(job);
   ClosedNews news;
   const auto gather = [&] {
     pending.attempt = Closed(job, std::exchange(closed_, {}));

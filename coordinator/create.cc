@@ -78,7 +78,8 @@ void SetSteps(const RunParts& parts, const ServerConfig& server, bool enforce_de
   }
 }
 
-// Whose cohorts are drawn from a key: secret, or from the seed where nothing is to be hidden. Null: from the seed alone.
+// Whose cohorts are drawn from a key: secret, or from the seed where nothing is to be hidden. Null: from the seed
+// alone.
 std::shared_ptr<const privacy::NoiseKey> CohortKeyOf(const Scenario& scenario, const RunPrivacy* privacy) {
   if (privacy != nullptr) return privacy->key();
   if (scenario.selection.name != kPoissonSelector) return nullptr;
@@ -129,12 +130,10 @@ StatusOr<RunRules> RulesOf(const CoordinatorOptions& options, const RunParts& pa
   // A cohort in which somebody takes another's place is no sample of the rate that is accounted for.
   rules.policy.replace = privacy == nullptr || !privacy->samples();
   rules.min_reports =
-      server.min_reports > 0
-          ? server.min_reports
-      : poisson
-          ? 1
-          : DefaultMinReports(latest ? rules.policy.updates_per_version
-                                     : std::min(rules.policy.in_flight, rules.policy.updates_per_version));
+      server.min_reports > 0 ? server.min_reports
+      : poisson              ? 1
+                             : DefaultMinReports(latest ? rules.policy.updates_per_version
+                                                        : std::min(rules.policy.in_flight, rules.policy.updates_per_version));
   if (parts.aggregation.secure.on()) {
     rules.min_reports = std::max(rules.min_reports, parts.aggregation.secure.min_survivors);
   }

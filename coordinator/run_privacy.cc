@@ -58,24 +58,25 @@ StatusOr<std::unique_ptr<RunPrivacy>> RunPrivacy::With(std::shared_ptr<const Noi
   const AggregationSpec& spec = parts.aggregation;
   const privacy::SumBound bound = {parts.noise.clip, spec.parts.at(0).elements,
                                    spec.fraction_bits(spec.parts[0]) + spec.weight_fraction_bits};
-  RIVULET_ASSIGN_OR_RETURN(privacy::SumNoise noise, privacy::SumNoise::Create(key, parts.noise.multiplier, bound, parts.noise.bands));
+  RIVULET_ASSIGN_OR_RETURN(privacy::SumNoise noise,
+                           privacy::SumNoise::Create(key, parts.noise.multiplier, bound, parts.noise.bands));
   const NoisedRounds attempt = {.noise = privacy::NoiseLaw::kDiscreteGaussian,
                                 .multiplier = noise.multiplier(),
                                 .sampling = sampling.kind,
                                 .rate = sampling.rate,
                                 .sensitivity = noise.sensitivity(),
                                 .dimension = noise.elements()};
-  return std::unique_ptr<RunPrivacy>(
-      new RunPrivacy(std::move(noise), std::move(key), attempt,
-                     privacy::SpendBook(sampling.relation, scenario.privacy.delta), scenario.privacy.epsilon, parts.noise));
+  return std::unique_ptr<RunPrivacy>(new RunPrivacy(std::move(noise), std::move(key), attempt,
+                                                    privacy::SpendBook(sampling.relation, scenario.privacy.delta),
+                                                    scenario.privacy.epsilon, parts.noise));
 }
 
 StatusOr<std::unique_ptr<RunPrivacy>> RunPrivacy::Create(const Scenario& scenario, const RunParts& parts,
                                                          double fixed_share) {
   RIVULET_ASSIGN_OR_RETURN(const bool noised, HasNoise(scenario, parts));
   if (!noised) return nullptr;
-  RIVULET_ASSIGN_OR_RETURN(NoiseKey key, parts.noise.seeded ? privacy::SeededKey(scenario.run.seed)
-                                                            : NoiseKey::Generate());
+  RIVULET_ASSIGN_OR_RETURN(NoiseKey key,
+                           parts.noise.seeded ? privacy::SeededKey(scenario.run.seed) : NoiseKey::Generate());
   RIVULET_ASSIGN_OR_RETURN(auto made,
                            With(std::make_shared<const NoiseKey>(std::move(key)), scenario, parts, fixed_share));
   RIVULET_ASSIGN_OR_RETURN(const std::string exhausted, made->Exhausted());
@@ -91,13 +92,11 @@ Status RunPrivacy::WriteKey(FileSystem& files, const std::string& folder) const 
 
 StatusOr<std::unique_ptr<RunPrivacy>> RunPrivacy::Resume(const Scenario& scenario, const RunParts& parts,
                                                          double fixed_share, FileSystem& files,
-                                                         const std::string& folder,
-                                                         const std::vector<RoundRow>& rows) {
+                                                         const std::string& folder, const std::vector<RoundRow>& rows) {
   RIVULET_ASSIGN_OR_RETURN(const bool noised, HasNoise(scenario, parts));
   if (!noised) return nullptr;
-  RIVULET_ASSIGN_OR_RETURN(NoiseKey key, parts.noise.seeded
-                                             ? privacy::SeededKey(scenario.run.seed)
-                                             : NoiseKey::Read(files, JoinPath(folder, kNoiseKeyFile)));
+  RIVULET_ASSIGN_OR_RETURN(NoiseKey key, parts.noise.seeded ? privacy::SeededKey(scenario.run.seed)
+                                                            : NoiseKey::Read(files, JoinPath(folder, kNoiseKeyFile)));
   RIVULET_ASSIGN_OR_RETURN(auto made,
                            With(std::make_shared<const NoiseKey>(std::move(key)), scenario, parts, fixed_share));
   for (const RoundRow& row : rows) {
@@ -135,8 +134,8 @@ StatusOr<std::string> RunPrivacy::Exhausted() const {
 std::string RunPrivacy::Sentence() const {
   const bool sampled = attempt_.sampled();
   return fmt::format(
-      "noise of {:.6g} times the clip on the sums, {}; the unit is one client, neighbours are {}{}", noise_.multiplier(),
-      seeded_ ? "seeded (a simulation's: knowledge of run.seed removes it)" : "secret",
+      "noise of {:.6g} times the clip on the sums, {}; the unit is one client, neighbours are {}{}",
+      noise_.multiplier(), seeded_ ? "seeded (a simulation's: knowledge of run.seed removes it)" : "secret",
       privacy::NameOf(book_.composition().relation), sampled ? fmt::format(", sampling rate {:g}", attempt_.rate) : "");
 }
 

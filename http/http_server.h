@@ -1,8 +1,8 @@
 // HTTP server of a process: pages, and streams of events from a running process. One class for `dashboard`,
 // `coordinator` and `simulate`; each source of pages registers a handler for its path.
 //
-// Pages change nothing: only GET and HEAD are answered for them. A server of calls (HandleCalls) takes other methods and
-// bodies, below the prefixes that it registered and nowhere else. On loopback all users of the machine may read; a
+// Pages change nothing: only GET and HEAD are answered for them. A server of calls (HandleCalls) takes other methods
+// and bodies, below the prefixes that it registered and nowhere else. On loopback all users of the machine may read; a
 // token can be required there. Beyond loopback it speaks TLS 1.3 alone, and a reader needs the token or, without one,
 // an operator's certificate. Pages of other sites cannot read it. Host names that another party's DNS points here are
 // refused. The content-security policy lets a page run and style only the code given to AllowInPages, and load pictures
@@ -43,8 +43,8 @@ struct HttpLimits {
   std::chrono::milliseconds write = std::chrono::seconds(30);        // of one reply
   std::chrono::milliseconds stream_write = std::chrono::seconds(5);  // of one piece of a stream
   // Of calls; pages take no body.
-  size_t body_bytes = 0;                                       // of one request
-  size_t bodies_bytes = size_t{256} << 20;                     // of all requests that are being read or answered
+  size_t body_bytes = 0;                                      // of one request
+  size_t bodies_bytes = size_t{256} << 20;                    // of all requests that are being read or answered
   std::chrono::milliseconds body = std::chrono::seconds(30);  // from its first byte to its last
 };
 
@@ -105,8 +105,9 @@ class HttpServer {
 
   using Handler = std::function<HttpReply(const HttpRequest& request)>;
   virtual void Handle(const std::string& path, Handler handler) = 0;
-  // Everything below `prefix` ("/v2": itself and what follows '/'), with any method. The handler is called on a thread of
-  // the pages' and must not block; it, or what it hands the request to, calls `reply` once, on any thread. Before Start.
+  // Everything below `prefix` ("/v2": itself and what follows '/'), with any method. The handler is called on a thread
+  // of the pages' and must not block; it, or what it hands the request to, calls `reply` once, on any thread. Before
+  // Start.
   using CallReply = std::function<void(HttpReply reply)>;
   using CallHandler = std::function<void(std::shared_ptr<const HttpCallRequest> request, CallReply reply)>;
   virtual void HandleCalls(const std::string& prefix, CallHandler handler) = 0;

@@ -139,6 +139,10 @@ std::string StatusHtml(const std::string& status) {
                      sign == std::end(kSigns) ? "" : fmt::format("{} ", sign->second));
 }
 
+std::string WhyHtml(const std::string& reason) {
+  return reason.empty() ? "" : fmt::format("<span class=\"why\">{}</span>", XmlText(reason));
+}
+
 std::string Chip(const std::string& name, const std::string& value) {
   return fmt::format("<span class=\"chip\">{}{}{}</span>", XmlText(name), name.empty() || value.empty() ? "" : " ",
                      value.empty() ? "" : fmt::format("<b>{}</b>", XmlText(value)));

@@ -40,6 +40,8 @@ std::string ClientLink(const std::string& place, const std::string& client_id);
 std::string RunPath(const std::string& place, const std::string& run_id);  // PageHead::path of a page below a run's
 // Of a run, an attempt, a task or a client: with a sign, for those who see no colour.
 std::string StatusHtml(const std::string& status);
+// A reason, to stand below the status, where a narrow screen shows it too; "" for "".
+std::string WhyHtml(const std::string& reason);
 std::string Chip(const std::string& name, const std::string& value);  // "name value" in a frame; "": no such part
 // UTC, "2025-01-31T14:25:30.123Z", which a script shows in the reader's zone; the UTC stays in the tooltip.
 std::string TimeHtml(const std::string& utc);

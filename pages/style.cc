@@ -38,7 +38,7 @@ p { margin: .5rem 0; } a { color: var(--link); } code { font-size: .92em; }
 .interrupted, .paused, .dropped, .attention { background: var(--warn-ground); color: var(--warn); }
 .running { background: var(--link-ground); color: var(--link); }
 .chip { border: 1px solid var(--line); color: var(--faint); background: var(--sheet); margin: 0 .25rem .15rem 0; border-radius: .35rem; padding: 0 .4rem; }
-.chip b { color: var(--ink); font-weight: 500; } .differs .chip { max-width: min(19rem, 100%); overflow: hidden; text-overflow: ellipsis; vertical-align: bottom; }
+.chip b { color: var(--ink); font-weight: 500; } .differs .chip { max-width: 15rem; overflow: hidden; text-overflow: ellipsis; vertical-align: bottom; }
 /* Cards: what is asked first. */
 .cards { display: grid; grid-template-columns: repeat(4, 1fr); gap: .9rem; }
 .card { background: var(--sheet); border: 1px solid var(--line); border-radius: .55rem; padding: .8rem 1rem; box-shadow: var(--shade); min-width: 0; }
@@ -68,10 +68,10 @@ thead th { background: var(--head); color: var(--faint); font-weight: 600; font-
 thead th a { color: inherit; text-decoration: none; } thead th a:hover { text-decoration: underline; } thead th[aria-sort] { color: var(--ink); }
 td:last-child { white-space: normal; } .scroll td:last-child:not(.n):not(.began):not(:empty) { min-width: min(17rem, 60vw); } td { overflow-wrap: anywhere; }
 .wraps th, .wraps td { white-space: normal; } .wraps td:first-child { white-space: nowrap; }
-.why { display: block; max-width: 22rem; white-space: normal; color: var(--faint); font-size: .86rem; }
+.why { display: block; min-width: 12rem; max-width: 22rem; white-space: normal; color: var(--faint); font-size: .86rem; }
 .facts { width: auto; } .facts th { font-weight: normal; color: var(--faint); } .facts td { white-space: normal; }
 .id { display: block; color: var(--faint); font-size: .8rem; font-weight: 400; }
-.runs th, .runs td { padding: .36rem .45rem; } .runs td { vertical-align: middle; }
+.runs th, .runs td { padding: .36rem .45rem; } .runs td { vertical-align: middle; } .runs thead th { white-space: normal; vertical-align: bottom; }
 .runs td.called .id { max-width: 11.5rem; overflow: hidden; text-overflow: ellipsis; } .runs .name { font-weight: 600; }
 .runs svg { display: block; width: 108px; height: 30px; } .runs progress { width: 100%; min-width: 4.5rem; margin: .1rem 0 0; }
 .runs td.differs { white-space: normal; min-width: 15rem; } .runs td.began { white-space: nowrap; } .runs input { accent-color: var(--link); width: 1rem; height: 1rem; }
@@ -99,8 +99,10 @@ pre { overflow-x: auto; background: var(--head); padding: .8rem; border-radius: 
 #live-log .scroll { max-height: 16rem; overflow-y: auto; }
 @media (max-width: 75rem) {
   .cards { grid-template-columns: repeat(2, 1fr); }
-  th, td { padding: .36rem .45rem; } .differs .chip { max-width: 13rem; }
-  .runs td.differs { min-width: 11rem; } .runs th, .runs td { padding: .36rem .4rem; } .runs svg { width: 80px; }
+  th, td { padding: .36rem .45rem; }
+  .runs th, .runs td { padding: .36rem .35rem; } .runs svg { width: 70px; } .runs td.differs { min-width: 9rem; } .differs .chip { max-width: 10rem; }
+  .runs td.called, .runs td.began { white-space: normal; } .runs td.called .id { max-width: 8.5rem; white-space: nowrap; } .runs td.began { min-width: 6rem; }
+  .runs .status { padding: 0 .4rem; } .runs progress { min-width: 3.5rem; }
 }
 @media (max-width: 40rem) {
   figure.wide svg, figure.broad svg { min-width: 36rem; } td.key { white-space: normal; min-width: 9rem; } .differs .chip { max-width: 100%; }

@@ -12,13 +12,6 @@ namespace {
 std::string OptionalSeconds(const std::optional<double>& seconds) { return seconds ? SecondsText(*seconds) : ""; }
 std::string OptionalNumber(const std::optional<int64_t>& number) { return number ? fmt::format("{}", *number) : ""; }
 
-// The reason stands below the status, where a narrow screen shows it too.
-std::string StatusAndReason(const ClientRoundRow& task) {
-  std::string html = StatusHtml(task.status);
-  if (!task.error.empty()) html += fmt::format("<span class=\"why\">{}</span>", XmlText(task.error));
-  return html;
-}
-
 }  // namespace
 
 std::vector<std::string> TaskTitles(std::vector<std::string> titles) {
@@ -30,9 +23,10 @@ std::vector<std::string> TaskTitles(std::vector<std::string> titles) {
 
 void AddTaskCells(std::vector<std::string>& row, const ClientRoundRow& task) {
   for (std::string cell :
-       {XmlText(task.kind), StatusAndReason(task), OptionalNumber(task.staleness), OptionalNumber(task.examples),
-        Share(task.train_loss), Share(task.update_norm), OptionalSeconds(task.wait_seconds),
-        OptionalSeconds(task.train_seconds), OptionalSeconds(task.upload_seconds), BytesText(task.bytes_up)})
+       {XmlText(task.kind), StatusHtml(task.status) + WhyHtml(task.error), OptionalNumber(task.staleness),
+        OptionalNumber(task.examples), Share(task.train_loss), Share(task.update_norm),
+        OptionalSeconds(task.wait_seconds), OptionalSeconds(task.train_seconds), OptionalSeconds(task.upload_seconds),
+        BytesText(task.bytes_up)})
     row.push_back(std::move(cell));
 }
 

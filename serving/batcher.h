@@ -27,10 +27,10 @@ namespace rivulet {
 struct BatchOptions {
   int64_t max_batch = 64;
   std::chrono::microseconds timeout{1000};
-  int64_t max_queue = 1000;     // requests that wait, of all versions
-  int threads = 0;              // 0: as many as there are cores
-  std::vector<int64_t> sizes;   // batch sizes that are compiled, in growing order; empty: 1, 2, 4 … max_batch
-  int64_t fixed = 0;            // all steps have this size, so that answers do not depend on neighbours; 0: off
+  int64_t max_queue = 1000;    // requests that wait, of all versions
+  int threads = 0;             // 0: as many as there are cores
+  std::vector<int64_t> sizes;  // batch sizes that are compiled, in growing order; empty: 1, 2, 4 … max_batch
+  int64_t fixed = 0;           // all steps have this size, so that answers do not depend on neighbours; 0: off
   std::vector<int64_t> Sizes() const;
 };
 // INVALID_ARGUMENT: a number out of range, sizes that do not grow or do not reach max_batch.
@@ -80,7 +80,6 @@ class Batcher {
     std::deque<Waiting> requests;
     int64_t rows = 0;
   };
-
 
   Status Refusal(const BatchedRequest& request, Clock::time_point now) REQUIRES(mutex_);
   std::list<Queue>::iterator Choose(Clock::time_point now) REQUIRES(mutex_);

@@ -7,9 +7,9 @@ namespace rivulet {
 Status GrpcCallers::Check(const grpc::ServerContextBase& context) const {
   RIVULET_ASSIGN_OR_RETURN(const PeerIdentity peer, security_.Identify(context));
   if (!peer.name || peer.name->role == kServeRole) return absl::OkStatus();
-  const Status refused = PermissionDenied(
-      "'{}' may not ask for predictions; that takes a certificate of 'rivulet ca issue serve/NAME'",
-      peer.name->ToString());
+  const Status refused =
+      PermissionDenied("'{}' may not ask for predictions; that takes a certificate of 'rivulet ca issue serve/NAME'",
+                       peer.name->ToString());
   security_.LogRefusal(std::string(Message(refused)));
   return refused;
 }

@@ -69,20 +69,23 @@ HttpReply MetricsReply(const ModelServer& server) {
   const auto of = [](const ModelServer::LabelCounts& counts) {
     return fmt::format("model=\"{}\",label=\"{}\",version=\"{}\"", counts.name, counts.label, counts.version);
   };
-  fmt::format_to(out, "# HELP rivulet_serve_requests_total Requests by their end.\n"
-                      "# TYPE rivulet_serve_requests_total counter\n");
+  fmt::format_to(out,
+                 "# HELP rivulet_serve_requests_total Requests by their end.\n"
+                 "# TYPE rivulet_serve_requests_total counter\n");
   for (const auto& counts : all) {
     fmt::format_to(out, "rivulet_serve_requests_total{{{},end=\"answered\"}} {}\n", of(counts),
                    counts.counts->answered.load());
     fmt::format_to(out, "rivulet_serve_requests_total{{{},end=\"failed\"}} {}\n", of(counts),
                    counts.counts->failed.load());
   }
-  fmt::format_to(out, "# HELP rivulet_serve_examples_total Examples that were answered.\n"
-                      "# TYPE rivulet_serve_examples_total counter\n");
+  fmt::format_to(out,
+                 "# HELP rivulet_serve_examples_total Examples that were answered.\n"
+                 "# TYPE rivulet_serve_examples_total counter\n");
   for (const auto& counts : all)
     fmt::format_to(out, "rivulet_serve_examples_total{{{}}} {}\n", of(counts), counts.counts->examples.load());
-  fmt::format_to(out, "# HELP rivulet_serve_seconds Time of an answered request in the server.\n"
-                      "# TYPE rivulet_serve_seconds histogram\n");
+  fmt::format_to(out,
+                 "# HELP rivulet_serve_seconds Time of an answered request in the server.\n"
+                 "# TYPE rivulet_serve_seconds histogram\n");
   for (const auto& counts : all) {
     int64_t below = 0;
     for (size_t i = 0; i < ModelCounts::kBounds.size(); ++i) {

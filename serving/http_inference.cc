@@ -239,7 +239,8 @@ HttpReply IndexReply(const ModelServer& server) {
   Describe(server, {}, &response);
   Json json = Json::Array();
   for (const auto& model : response.models())
-    json.Append({{"name", model.name()}, {"version", model.version()}, {"state", model.state()}, {"reason", model.reason()}});
+    json.Append(
+        {{"name", model.name()}, {"version", model.version()}, {"state", model.state()}, {"reason", model.reason()}});
   return JsonReply(json.Dump());
 }
 

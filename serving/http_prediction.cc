@@ -90,7 +90,8 @@ Status ReadRows(std::span<const ServedInput> inputs, const Json& instances, Pred
 Status ReadColumns(std::span<const ServedInput> inputs, const Json& columns, PredictRest& request,
                    InferenceCall& call) {
   if (!NamesInputs(columns)) {
-    if (inputs.size() != 1) return InvalidArgument("the model has {} inputs; give \"inputs\" as an object", inputs.size());
+    if (inputs.size() != 1)
+      return InvalidArgument("the model has {} inputs; give \"inputs\" as an object", inputs.size());
     return AddInput(inputs[0], columns, request, call);
   }
   if (columns.size() != inputs.size())
@@ -172,7 +173,8 @@ StatusOr<HttpReply> AnswerRest(ModelServer& server, const PredictionPath& path) 
 
 }  // namespace
 
-void AnswerPrediction(ModelServer& server, std::shared_ptr<const HttpCallRequest> request, HttpServer::CallReply reply) {
+void AnswerPrediction(ModelServer& server, std::shared_ptr<const HttpCallRequest> request,
+                      HttpServer::CallReply reply) {
   const auto path = ParsePredictionPath(request->path);
   if (!path) return reply(ErrorReply(NotFound("there is no call '{}'", Shortened(request->path))));
   if (path->verb == "predict") {

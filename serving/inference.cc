@@ -92,7 +92,8 @@ void Infer(ModelServer& server, InferenceCall call, Done done) {
   request->call = std::move(call);
   request->done = std::move(done);
   const std::string& user = request->call.user.empty() ? request->call.id : request->call.user;
-  StatusOr<Route> route = server.Choose(request->call.model, request->call.version, user.empty() ? server.NextKey() : user);
+  StatusOr<Route> route =
+      server.Choose(request->call.model, request->call.version, user.empty() ? server.NextKey() : user);
   if (!route.ok()) return request->done(route.status(), nullptr);
   request->route = *std::move(route);
   Status status = BindInputs(*request, server.batcher().options().max_batch);

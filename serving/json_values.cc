@@ -43,7 +43,7 @@ Status PutString(const Json& element, bool base64, std::string& bytes) {
   }
   const Json* const encoded = base64 ? element.Find("b64") : nullptr;
   if (encoded == nullptr || !encoded->IsText()) return InvalidArgument("a value is no string");
-  RIVULET_ASSIGN_OR_RETURN(const std::string decoded, FromBase64(encoded->text()));
+  RIVULET_ASSIGN_OR_RETURN(const std::string decoded, Base64Bytes(encoded->text()));
   AppendBytesElement(decoded, bytes);
   return absl::OkStatus();
 }
@@ -151,7 +151,7 @@ void AppendNested(const TensorView& value, std::span<const int64_t> dims, int64_
   text += ']';
 }
 
-StatusOr<std::string> FromBase64(std::string_view text) {
+StatusOr<std::string> Base64Bytes(std::string_view text) {
   while (text.ends_with('=')) text.remove_suffix(1);
   std::string bytes;
   bytes.reserve(text.size() * 3 / 4);

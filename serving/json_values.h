@@ -25,6 +25,6 @@ void AppendNumbers(const TensorView& value, int64_t first, int64_t count, std::s
 void AppendNested(const TensorView& value, std::span<const int64_t> dims, int64_t first, std::string& text);
 
 // INVALID_ARGUMENT: no base64.
-StatusOr<std::string> FromBase64(std::string_view text);
+StatusOr<std::string> Base64Bytes(std::string_view text);
 
 }  // namespace rivulet

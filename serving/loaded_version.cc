@@ -10,7 +10,7 @@
 
 namespace rivulet {
 
-StatusOr<std::shared_ptr<const Plan>> ReadServedPlan(FileSystem& fs, const std::string& path,
+StatusOr<std::shared_ptr<const Plan>> LoadServedPlan(FileSystem& fs, const std::string& path,
                                                      const std::string& digest) {
   RIVULET_ASSIGN_OR_RETURN(std::string bytes, fs.ReadAll(path));
   if (const Digest found = Sha256Of(bytes); found.Hex() != digest)
@@ -20,7 +20,7 @@ StatusOr<std::shared_ptr<const Plan>> ReadServedPlan(FileSystem& fs, const std::
   return plan;
 }
 
-StatusOr<std::shared_ptr<const Model>> ReadServedModel(FileSystem& fs, const std::string& path,
+StatusOr<std::shared_ptr<const Model>> LoadServedModel(FileSystem& fs, const std::string& path,
                                                        const std::string& digest,
                                                        std::shared_ptr<const ModelLayout> layout,
                                                        std::optional<int64_t> cluster) {
@@ -36,7 +36,8 @@ StatusOr<std::shared_ptr<const Model>> ReadServedModel(FileSystem& fs, const std
     return DataLoss("the model '{}' has the digest {}, and {} was pointed to", path, state->digest.Hex(), digest);
   const bool several = !state->flat(fmt::format("{}cluster_1", kServerPrefix)).empty();
   if (several && !cluster)
-    return FailedPrecondition("the version has several models, one for each cluster; say which to serve with --cluster");
+    return FailedPrecondition(
+        "the version has several models, one for each cluster; say which to serve with --cluster");
   if (!several && cluster) return FailedPrecondition("the version has one model; leave --cluster out");
   if (!cluster || *cluster == 0) return MeasuredModel(*state);
   const std::string flat = fmt::format("{}cluster_{}", kServerPrefix, *cluster);

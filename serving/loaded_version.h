@@ -22,13 +22,13 @@ struct LoadedVersion {
 };
 
 // The plan of `digest` in `path`. DATA_LOSS: the file has another digest. Others as the file system, Plan::Open.
-StatusOr<std::shared_ptr<const Plan>> ReadServedPlan(FileSystem& fs, const std::string& path,
+StatusOr<std::shared_ptr<const Plan>> LoadServedPlan(FileSystem& fs, const std::string& path,
                                                      const std::string& digest);
 
 // The parameters of a version, as its round measured them: the average of a run that averages, of several models that
 // of `cluster`. FAILED_PRECONDITION: it has several models and `cluster` says none; RESOURCE_EXHAUSTED: it does not fit
 // into the memory that is left. DATA_LOSS: another digest than `digest`, or damage.
-StatusOr<std::shared_ptr<const Model>> ReadServedModel(FileSystem& fs, const std::string& path,
+StatusOr<std::shared_ptr<const Model>> LoadServedModel(FileSystem& fs, const std::string& path,
                                                        const std::string& digest,
                                                        std::shared_ptr<const ModelLayout> layout,
                                                        std::optional<int64_t> cluster);

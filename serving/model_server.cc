@@ -52,8 +52,7 @@ StatusOr<std::unique_ptr<ModelServer>> ModelServer::Start(FileSystem& fs, ModelS
         if (served.fixed) {
           RIVULET_RETURN_IF_ERROR(self->Apply(*entry, {{kStableLabel, {served.fixed->version, 0}}}));
         } else if (!self->histories_.contains(served.db)) {
-          RIVULET_ASSIGN_OR_RETURN(self->histories_[served.db],
-                                   Pointers::Open(served.db, Database::Access::kReadOnly));
+          RIVULET_ASSIGN_OR_RETURN(self->histories_[served.db], Pointers::Open(served.db, Database::Access::kReadOnly));
           RIVULET_RETURN_IF_ERROR(self->Follow(served.db));
         }
         MutexLock lock(self->mutex_);
@@ -118,12 +117,12 @@ StatusOr<std::shared_ptr<const LoadedVersion>> ModelServer::Load(const Entry& en
   std::weak_ptr<const ServedPlan>& known = plans_[version.plan_digest];
   loaded->plan = known.lock();
   if (loaded->plan == nullptr) {
-    RIVULET_ASSIGN_OR_RETURN(auto plan, ReadServedPlan(fs_, plan_path, version.plan_digest));
+    RIVULET_ASSIGN_OR_RETURN(auto plan, LoadServedPlan(fs_, plan_path, version.plan_digest));
     RIVULET_ASSIGN_OR_RETURN(loaded->plan, ServedPlan::Create(std::move(plan), options_.plan));
     known = loaded->plan;
   }
-  RIVULET_ASSIGN_OR_RETURN(
-      loaded->model, ReadServedModel(fs_, version_path, version.digest, loaded->plan->plan().layout(), options_.cluster));
+  RIVULET_ASSIGN_OR_RETURN(loaded->model, LoadServedModel(fs_, version_path, version.digest,
+                                                          loaded->plan->plan().layout(), options_.cluster));
   return loaded;
 }
 
@@ -183,8 +182,8 @@ Status ModelServer::Apply(Entry& entry, std::map<std::string, PointedLabel> want
     for (const auto& [label, target] : routing->labels)
       entry.versions[target.version->pointed.version].labels.push_back(label);
     for (const auto& [number, version] : old) {
-      const bool serves = std::ranges::any_of(
-          routing->labels, [&](const auto& entry) { return entry.second.version == version; });
+      const bool serves =
+          std::ranges::any_of(routing->labels, [&](const auto& entry) { return entry.second.version == version; });
       if (!serves) gone.push_back(version);
     }
     entry.routing = std::move(routing);

@@ -114,8 +114,8 @@ class ModelServer {
   FileSystem& fs_;
   const ModelServerOptions options_;
   std::unique_ptr<Batcher> batcher_;
-  std::map<std::string, std::unique_ptr<Pointers>> histories_;  // of the watching thread
-  std::map<std::string, int64_t> seen_;                         // the same: data versions
+  std::map<std::string, std::unique_ptr<Pointers>> histories_;    // of the watching thread
+  std::map<std::string, int64_t> seen_;                           // the same: data versions
   std::map<std::string, std::weak_ptr<const ServedPlan>> plans_;  // the same, by digest
   std::vector<Draining> draining_;                                // the same
   mutable Mutex mutex_;

@@ -211,7 +211,8 @@ Status Describe(const ModelServer& server, const std::string& name, const std::s
     tensor->add_shape(-1);
     for (const int64_t dim : row.shape.dims()) tensor->add_shape(dim);
   };
-  for (const ServedInput& input : route.version->plan->inputs()) describe(response->add_inputs(), input.name, input.row);
+  for (const ServedInput& input : route.version->plan->inputs())
+    describe(response->add_inputs(), input.name, input.row);
   for (const ServedOutput& output : route.version->plan->outputs())
     describe(response->add_outputs(), output.name, output.row);
   const PointedVersion& pointed = route.version->pointed;

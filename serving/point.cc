@@ -20,10 +20,10 @@ Status CheckServable(FileSystem& fs, const PointRequest& request, const PointerR
   std::thread([&] {
     EnterWorkerThread();
     status = [&]() -> Status {
-      RIVULET_ASSIGN_OR_RETURN(auto plan, ReadServedPlan(fs, plan_path, row.plan_digest));
+      RIVULET_ASSIGN_OR_RETURN(auto plan, LoadServedPlan(fs, plan_path, row.plan_digest));
       const auto layout = plan->layout();
       RIVULET_RETURN_IF_ERROR(ServedPlan::Create(std::move(plan), options).status());
-      return ReadServedModel(fs, request.version_path, row.digest, layout, request.cluster).status();
+      return LoadServedModel(fs, request.version_path, row.digest, layout, request.cluster).status();
     }();
   }).join();
   return status;
@@ -79,7 +79,8 @@ StatusOr<PointerRow> PointTo(FileSystem& fs, const PointRequest& request, const 
   if (!request.percent) {
     const auto names = NamesOf(rows);
     const auto name = names.find(row.name);
-    if (name != names.end() && name->second.labels.contains(row.label)) row.share = name->second.labels.at(row.label).share;
+    if (name != names.end() && name->second.labels.contains(row.label))
+      row.share = name->second.labels.at(row.label).share;
   }
   RIVULET_RETURN_IF_ERROR(
       files.Bring({0, row.run_id, row.round, row.digest, row.plan_digest}, request.version_path, plan_path));

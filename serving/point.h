@@ -26,7 +26,7 @@ struct PointRequest {
 };
 
 // The row that was written. What cannot be served is refused before anything is written, as ServedPlan::Create,
-// ReadServedPlan and ReadServedModel say. FAILED_PRECONDITION: the run keeps no plan. INVALID_ARGUMENT: a name, label
+// LoadServedPlan and LoadServedModel say. FAILED_PRECONDITION: the run keeps no plan. INVALID_ARGUMENT: a name, label
 // or share that is none.
 StatusOr<PointerRow> PointTo(FileSystem& fs, const PointRequest& request, const ServedPlanOptions& options);
 

@@ -34,9 +34,11 @@ Stacks StacksOf(const std::vector<PointerRow>& rows) {
 Status CheckWord(std::string_view what, std::string_view word) {
   constexpr size_t kMost = 128;
   if (word.empty()) return InvalidArgument("a {} is empty; give it letters, digits, '.', '_' or '-'", what);
-  if (word.size() > kMost) return InvalidArgument("the {} '{}' is longer than {} characters", what, Shortened(word), kMost);
+  if (word.size() > kMost)
+    return InvalidArgument("the {} '{}' is longer than {} characters", what, Shortened(word), kMost);
   for (const char c : word) {
-    const bool fits = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+    const bool fits =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
     if (!fits)
       return InvalidArgument("the {} '{}' has other characters than letters, digits, '.', '_' and '-'", what,
                              Shortened(word));

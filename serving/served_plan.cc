@@ -87,8 +87,8 @@ Status ServedPlan::FindInputs() {
   for (const FeatureSpec& feature : plan_->features()) {
     if (!needed.contains(NodeOf(feature.placeholder))) continue;
     const DType dtype = feature.encoding == FeatureEncoding::kInt64 ? DType::kInt64 : DType::kFloat32;
-    inputs_.push_back({NodeOf(feature.placeholder), feature.encoding, {dtype, feature.shape}, feature.scale,
-                       feature.upper_bound});
+    inputs_.push_back(
+        {NodeOf(feature.placeholder), feature.encoding, {dtype, feature.shape}, feature.scale, feature.upper_bound});
     feeds_.push_back({feature.placeholder, WithBatch(inputs_.back().row, 1)});
     row_bytes_ += static_cast<int64_t>(TensorBytes(inputs_.back().row));
   }

@@ -18,7 +18,8 @@ Status Fill(const Field& field, int64_t elements, std::string& to) {
   if (field.size() > elements) return InvalidArgument("there are {} values for {} elements", field.size(), elements);
   to.reserve(static_cast<size_t>(elements) * sizeof(To));
   for (int64_t i = 0; i < elements; ++i) {
-    const To value = field.empty() ? To{} : static_cast<To>(field[static_cast<int>(std::min<int64_t>(i, field.size() - 1))]);
+    const To value =
+        field.empty() ? To{} : static_cast<To>(field[static_cast<int>(std::min<int64_t>(i, field.size() - 1))]);
     to.append(reinterpret_cast<const char*>(&value), sizeof value);
   }
   return absl::OkStatus();
@@ -30,7 +31,8 @@ constexpr int64_t kMostElements = int64_t{1} << 31;
 StatusOr<int64_t> ElementsOf(std::span<const int64_t> shape) {
   int64_t elements = 1;
   for (const int64_t dim : shape) {
-    if (dim < 0 || (dim > 0 && elements > kMostElements / dim)) return InvalidArgument("the shape is none, or too large");
+    if (dim < 0 || (dim > 0 && elements > kMostElements / dim))
+      return InvalidArgument("the shape is none, or too large");
     elements *= dim;
   }
   return elements;
@@ -217,10 +219,9 @@ StatusOr<std::string> MetadataText(const ModelServer& server, const std::string&
   Json described = {{"method_name", signature.method_name()}};
   described["inputs"] = tensors(signature.inputs());
   described["outputs"] = tensors(signature.outputs());
-  Json json = {{"model_spec",
-                {{"name", model},
-                 {"signature_name", ""},
-                 {"version", fmt::format("{}", route.version->pointed.version)}}}};
+  Json json = {
+      {"model_spec",
+       {{"name", model}, {"signature_name", ""}, {"version", fmt::format("{}", route.version->pointed.version)}}}};
   json["metadata"]["signature_def"]["signature_def"][kSignature] = std::move(described);
   return json.Dump();
 }

@@ -116,7 +116,8 @@ StatusOr<BoundInput> Bind(const ServedInput& input, const WireTensor& given, int
   RIVULET_ASSIGN_OR_RETURN(bound.rows, RowsOf(given, row, max_rows));
   const auto of_row = static_cast<uint64_t>(input.row.shape.elements());
   const uint64_t elements = static_cast<uint64_t>(bound.rows) * of_row;  // max_rows bounds it
-  if (!strings && given.dtype != DType::kString) RIVULET_RETURN_IF_ERROR(CheckLength(given, elements * SizeOf(given.dtype)));
+  if (!strings && given.dtype != DType::kString)
+    RIVULET_RETURN_IF_ERROR(CheckLength(given, elements * SizeOf(given.dtype)));
   const auto* const from = reinterpret_cast<const std::byte*>(given.bytes.data());
   const auto make = [&]<typename T>(T) {
     bound.converted.resize(elements * sizeof(T));

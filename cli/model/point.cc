@@ -35,8 +35,8 @@ std::string UserName() {
 }
 
 void PrintPointer(const PointerRow& row, bool json) {
-  Fields fields = {{"name", row.name},     {"label", row.label},   {"version", row.version}, {"run_id", row.run_id},
-                   {"round", row.round},   {"digest", row.digest}};
+  Fields fields = {{"name", row.name},     {"label", row.label}, {"version", row.version},
+                   {"run_id", row.run_id}, {"round", row.round}, {"digest", row.digest}};
   if (row.share > 0) fields.emplace_back("percent", row.share);
   fmt::print("{}", json ? JsonObject(fields) + "\n" : FieldLines(fields));
 }
@@ -71,7 +71,8 @@ Status Point(const PointArguments& arguments) {
                              .note = arguments.note,
                              .now = Clock::System().UnixMs()};
   const auto row = PointTo(FileSystem::Default(), request, {.outputs = {}, .scores = ScoresOf});
-  if (!row.ok()) return Annotate(row.status(), fmt::format("{} cannot be served as '{}={}'", what, arguments.name, label));
+  if (!row.ok())
+    return Annotate(row.status(), fmt::format("{} cannot be served as '{}={}'", what, arguments.name, label));
   PrintPointer(*row, arguments.json);
   return absl::OkStatus();
 }
@@ -89,8 +90,16 @@ Status Rollback(const PointArguments& arguments) {
 Status ShowPoints(const PointArguments& arguments) {
   RIVULET_ASSIGN_OR_RETURN(const auto pointers, Pointers::Open(arguments.db, Database::Access::kReadOnly));
   RIVULET_ASSIGN_OR_RETURN(const auto rows, pointers->Rows());
-  Table table({{.name = "at"}, {.name = "name"}, {.name = "label"}, {.name = "version"}, {.name = "run_id"},
-               {.name = "round"}, {.name = "percent"}, {.name = "digest"}, {.name = "author"}, {.name = "note"}});
+  Table table({{.name = "at"},
+               {.name = "name"},
+               {.name = "label"},
+               {.name = "version"},
+               {.name = "run_id"},
+               {.name = "round"},
+               {.name = "percent"},
+               {.name = "digest"},
+               {.name = "author"},
+               {.name = "note"}});
   for (const PointerRow& row : rows) {
     if (!arguments.name.empty() && row.name != arguments.name) continue;
     const std::string note = row.rolled_back ? (row.note.empty() ? "rollback" : "rollback: " + row.note) : row.note;
@@ -114,7 +123,7 @@ Command ModelPointCommand() {
                   .summary = "Point a label of a served name to a version of a run.",
                   .example =
                       "rivulet model point mnist stable=latest:best\n"
-                      "  rivulet model point mnist canary=mnist-fedavg:20 --percent 5"};
+                      "  rivulet model point mnist canary=mnist-fedavg:2 --percent 5"};
   command.Positional("NAME", &arguments->name, "the name under which clients find the model")
       .Positional("[LABEL=]RUN[:ROUND]", &arguments->target,
                   "the label [stable] and its version; ROUND is a number, 'latest' or 'best'")

@@ -50,8 +50,9 @@ StatusOr<BatchOptions> ReadBatch(const ServeArguments& arguments) {
   BatchOptions batch;
   RIVULET_ASSIGN_OR_RETURN(batch.sizes, ReadSizes(arguments.sizes));
   batch.fixed = arguments.fixed.value_or(0);
-  batch.max_batch = arguments.max_batch.value_or(
-      arguments.fixed ? *arguments.fixed : batch.sizes.empty() ? batch.max_batch : batch.sizes.back());
+  batch.max_batch = arguments.max_batch.value_or(arguments.fixed       ? *arguments.fixed
+                                                 : batch.sizes.empty() ? batch.max_batch
+                                                                       : batch.sizes.back());
   batch.timeout = std::chrono::microseconds(arguments.timeout_us.value_or(batch.timeout.count()));
   batch.max_queue = arguments.max_queue.value_or(batch.max_queue);
   batch.threads = static_cast<int>(arguments.threads.value_or(0));
@@ -66,9 +67,8 @@ StatusOr<NameToServe> FixedName(const std::string& db, const std::string& name, 
   RIVULET_ASSIGN_OR_RETURN(const RunRow run, history->ResolveRun(found.run_id));
   RIVULET_ASSIGN_OR_RETURN(const auto models, history->Models(found.run_id));
   NameToServe served{.name = name, .db = db};
-  served.fixed = {{1, found.run_id, found.round, "", run.plan_digest},
-                  JoinPath(FolderOf(found.path), "plan"),
-                  found.path};
+  served.fixed = {
+      {1, found.run_id, found.round, "", run.plan_digest}, JoinPath(FolderOf(found.path), "plan"), found.path};
   for (const ModelRow& row : models)
     if (row.round == found.round) served.fixed->version.digest = row.digest;
   return served;
@@ -108,8 +108,8 @@ Status Serve(const ServeArguments& arguments) {
     if (equals != std::string::npos && dbs.size() > 1)
       return UsageError("--model {}: a version is named in one history; give one --db", model);
     RIVULET_ASSIGN_OR_RETURN(NameToServe served, equals == std::string::npos
-                                                    ? FindName(dbs, name)
-                                                    : FixedName(dbs.front(), name, model.substr(equals + 1)));
+                                                     ? FindName(dbs, name)
+                                                     : FixedName(dbs.front(), name, model.substr(equals + 1)));
     options.names.push_back(std::move(served));
   }
   options.plan = {.outputs = arguments.outputs, .scores = ScoresOf};

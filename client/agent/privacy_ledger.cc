@@ -44,9 +44,10 @@ StatusOr<std::unique_ptr<PrivacyLedger>> PrivacyLedger::Open(FileSystem& files, 
 
 Status PrivacyLedger::Read(const std::string& text) {
   const auto damaged = [&] {
-    return DataLoss("'{}' is no privacy ledger of this program, or damaged; restore it from a copy, so that nothing is "
-                    "forgotten",
-                    path_);
+    return DataLoss(
+        "'{}' is no privacy ledger of this program, or damaged; restore it from a copy, so that nothing is "
+        "forgotten",
+        path_);
   };
   std::string_view rest = text;
   if (!rest.starts_with(kHeader) || !rest.ends_with('\n')) return damaged();

@@ -37,7 +37,10 @@ StatusOr<std::vector<std::byte>> SecureWords(const AggregationSpec& spec, const 
 }
 
 Status SecureTask::Check(const Plan& plan, const Task& task) const {
-  RIVULET_RETURN_IF_ERROR(ProtocolOf(plan).status());
+  RIVULET_ASSIGN_OR_RETURN(const secure::SecureProtocol* const protocol, ProtocolOf(plan));
+  if (!protocol->hides) {
+    return FailedPrecondition("the plan sums by '{}', which hides nothing and is for simulations", protocol->name);
+  }
   RIVULET_RETURN_IF_ERROR(secure::CheckPolicy(SettingsOf(plan), identity_.policy));
   if (task.step > 0) {
     return FailedPrecondition(

@@ -29,6 +29,11 @@ const Table& SiteKeys() {
        {Names("authors", "Accepted authors of plans"), Names("ops", "Accepted ops"),
         Names("columns", "Accepted columns of examples"),
         Integer("max_epochs", std::nullopt, "How often a task may go over the data").AtLeast(1)}},
+      {"secure",
+       {Integer("min_cohort", std::nullopt, "Clients that announce keys").Between(1, kMostSecureUpdates),
+        Integer("min_survivors", std::nullopt, "Clients in a sum").Between(1, kMostSecureUpdates),
+        Integer("max_colluding", std::nullopt, "Clients that may collude").Between(1, kMostSecureUpdates),
+        Integer("least_sum", std::nullopt, "Clients in the smallest sum").Between(1, kMostSecureUpdates)}},
       {"budget",
        {Integer("memory_megabytes", std::nullopt, "Memory that a task may take").Between(1, 1e9),
         Integer("processors", std::nullopt, "Processors that the process may run on").Between(1, CPU_SETSIZE),
@@ -159,6 +164,10 @@ StatusOr<SitePolicy> ParseSitePolicy(const std::string& toml, const std::string&
     const Status known = ParseAuthor(author).status();
     if (!known.ok()) return Annotate(known, "plans.authors in " + given.where("plans.authors"));
   }
+  policy.secure = {.min_cohort = given.integer("secure.min_cohort", 0),
+                   .min_survivors = given.integer("secure.min_survivors", 0),
+                   .max_colluding = given.integer("secure.max_colluding", 0),
+                   .least_sum = given.integer("secure.least_sum", 0)};
   constexpr int64_t kMegabyte = 1'000'000;
   policy.budget = {.memory_bytes = given.integer("budget.memory_megabytes", 0) * kMegabyte,
                    .processors = given.integer("budget.processors", 0),
@@ -180,7 +189,36 @@ StatusOr<SitePolicy> ParseSitePolicy(const std::string& toml, const std::string&
   return policy;
 }
 
+namespace {
+
+Status CheckSecure(const SitePolicy::Secure& asked, const Plan& plan) {
+  const SecureSum& sum = plan.aggregation().secure;
+  const struct {
+    const char* key;
+    int64_t least, stated;
+  } bounds[] = {{"min_cohort", asked.min_cohort, sum.min_cohort},
+                {"min_survivors", asked.min_survivors, sum.min_survivors},
+                {"max_colluding", asked.max_colluding, sum.max_colluding},
+                {"least_sum", asked.least_sum, sum.least_sum}};
+  for (const auto& [key, least, stated] : bounds) {
+    if (least == 0) continue;
+    if (!sum.on()) {
+      return NotWilling(FailedPrecondition("plan '{}' has no secure aggregation, and this site asks for it (secure.{})",
+                                           plan.name(), key),
+                        "no secure aggregation");
+    }
+    if (stated >= least) continue;
+    return NotWilling(FailedPrecondition("plan '{}' has privacy.{} = {}, and this site asks for {} (secure.{})",
+                                         plan.name(), key, stated, least, key),
+                      fmt::format("privacy.{}", key));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 Status CheckPlan(const SitePolicy& policy, const Plan& plan) {
+  RIVULET_RETURN_IF_ERROR(CheckSecure(policy.secure, plan));
   const SitePolicy::Plans& pinned = policy.plans;
   if (pinned.authors) {
     const PlanAuthor author = AuthorOf(plan);

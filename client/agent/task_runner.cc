@@ -92,6 +92,11 @@ StatusOr<SubmitResult> TaskRunner::SumSecurely(const PollRequest& poll, const Pl
                                          "its keys by; start it with its folder of certificates (--tls)"),
                       TaskFailure::Code::kNotWilling, "secure aggregation");
   }
+  if (task.kind != TaskKind::kTrain) {
+    return WithReason(FailedPrecondition("the plan has secure aggregation, and measuring a version would tell this "
+                                         "client's own figures"),
+                      TaskFailure::Code::kNotWilling, "secure aggregation");
+  }
   SecureTask secure(calls_, stop_, *secure_);
   if (const Status may = secure.Check(plan, task); !may.ok()) {
     return WithReason(may, TaskFailure::Code::kNotWilling, "secure aggregation");
@@ -126,7 +131,7 @@ StatusOr<TaskReport> TaskRunner::Perform(const PollRequest& poll, const Task& ta
     return artifacts_.ModelVersion(id.digest, plan, [&] { return sources.blob(id, MaxModelBytes(*plan.layout())); });
   };
   const auto plan = artifacts_.Plan(task.plan, sources.plan);
-  const bool secure = plan.ok() && task.kind == TaskKind::kTrain && (*plan)->plan->aggregation().secure.on();
+  const bool secure = plan.ok() && (*plan)->plan->aggregation().secure.on();
   StatusOr<FinishedWork> work = Cancelled("not begun");
   Status status;
   if (secure) {

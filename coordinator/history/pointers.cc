@@ -38,8 +38,7 @@ StatusOr<std::unique_ptr<Pointers>> Pointers::Open(const std::string& path, Data
 
 StatusOr<int64_t> Pointers::DataVersion() {
   int64_t version = 0;
-  RIVULET_RETURN_IF_ERROR(
-      db_->Query("PRAGMA data_version", {}, [&](const SqlRow& row) { version = row.Int(0); }));
+  RIVULET_RETURN_IF_ERROR(db_->Query("PRAGMA data_version", {}, [&](const SqlRow& row) { version = row.Int(0); }));
   return version;
 }
 

@@ -1,8 +1,8 @@
 // Pointers of a history: labels of served names and the versions that they lead to. Rows are only added, one small
 // transaction each; the newest row of a name and label counts (docs/reference/history.md, "pointers").
 //
-// A connection of its own beside History's, so that a server asks without a history's readers, and holds no transaction
-// open between two calls. Not thread-safe. Errors as in database.h.
+// A separate connection beside History's: it holds no transaction open between two calls. Not thread-safe. Errors as in
+// database.h.
 #pragma once
 
 #include <memory>

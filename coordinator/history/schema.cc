@@ -93,8 +93,7 @@ std::string TablesSql(int64_t version) {
          CreateTableSql<StoredNote>() + CreateTableSql<StoredClient>() + CreateTableSql<StoredMembership>() +
          CreateTableSql<StoredAttempt>(version) + CreateTableSql<StoredTask>(version) + CreateTableSql<StoredMetric>() +
          CreateTableSql<StoredModel>() + CreateTableSql<StoredBlob>() + CreateTableSql<StoredEvent>() +
-         CreateTableSql<StoredAudit>() + kIndices +
-         (version >= SqlTable<StoredPointer>::kSince ? PointersSql() : "");
+         CreateTableSql<StoredAudit>() + kIndices + (version >= SqlTable<StoredPointer>::kSince ? PointersSql() : "");
 }
 
 // Joins are by integer keys, and every expression that a reader will filter or sort by is a plain column or a constant

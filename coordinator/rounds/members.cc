@@ -148,9 +148,8 @@ std::vector<std::string> Members::Draw(int64_t count,
                                        const std::function<bool(const std::string& client_id)>& pass_over) {
   BeginOrder();
   if (!sample_) return Take(count, *order_, Absent(), leaving_, pass_over);
-  return Take(count, *order_, Absent(), leaving_, [&](const std::string& client_id) {
-    return !sample_->Has(client_id) || pass_over(client_id);
-  });
+  return Take(count, *order_, Absent(), leaving_,
+              [&](const std::string& client_id) { return !sample_->Has(client_id) || pass_over(client_id); });
 }
 
 void Members::BeginBeside(TaskKind kind, DrawAt draw) {

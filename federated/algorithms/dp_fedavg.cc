@@ -47,11 +47,12 @@ Setting NoiseSource() {
 }
 
 Setting Bands() {
-  Setting bands = Integer("bands", 1,
-                          "DP-FTRL (Choquette-Choo et al. 2023, arXiv:2306.08153): the noise of a version is correlated "
-                          "with that of the bands - 1 before it, so that models have less of it. It needs "
-                          "selection.name = \"spaced\" with a separation of at least as much. 1: fresh noise.")
-                      .Between(1, privacy::kMostBands);
+  Setting bands =
+      Integer("bands", 1,
+              "DP-FTRL (Choquette-Choo et al. 2023, arXiv:2306.08153): the noise of a version is correlated "
+              "with that of the bands - 1 before it, so that models have less of it. It needs "
+              "selection.name = \"spaced\" with a separation of at least as much. 1: fresh noise.")
+          .Between(1, privacy::kMostBands);
   bands.example = "8";
   return bands;
 }
@@ -108,15 +109,21 @@ StatusOr<Composition> DpFedAvg(const AlgorithmContext& context) {
   const int64_t bands = context.settings.integer("bands"), separation = SeparationOf(scenario);
   if (separation < bands) {
     return InvalidArgument(
-        "[algorithm] name = \"dp_fedavg\" with bands = {} needs selection.name = \"spaced\" with selection.separation = {} "
+        "[algorithm] name = \"dp_fedavg\" with bands = {} needs selection.name = \"spaced\" with selection.separation "
+        "= {} "
         "or more, so that noise of one client's versions is independent",
         bands, bands);
   }
   const int finest = privacy::MostFractionBits(z, scenario.privacy.clip, bands);
   const int count_bits = std::bit_width(static_cast<uint64_t>(MostUpdatesOf(scenario) - 1));
   delta.value_bits = std::max(delta.value_bits, delta.sum_bits - 2 - count_bits - finest);
-  composition.noise = {z, scenario.privacy.clip, context.settings.text("noise_source") == kSeeded,
-                       SamplingRateOf(scenario), bands, separation, z / NormOf(privacy::SquareRootBands(bands))};
+  composition.noise = {z,
+                       scenario.privacy.clip,
+                       context.settings.text("noise_source") == kSeeded,
+                       SamplingRateOf(scenario),
+                       bands,
+                       separation,
+                       z / NormOf(privacy::SquareRootBands(bands))};
   return composition;
 }
 

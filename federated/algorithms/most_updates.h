@@ -1,5 +1,6 @@
-// Sizes of a scenario's cohorts: the most updates of a version, and the rate of Poisson draws. A Poisson cohort has a random size around
-// server.clients_per_round, so its sums leave room for more than twice as many; a larger cohort ends the run.
+// Sizes of a scenario's cohorts: the most updates of a version, and the rate of Poisson draws. A Poisson cohort has a
+// random size around server.clients_per_round, so its sums leave room for more than twice as many; a larger cohort ends
+// the run.
 #pragma once
 
 #include <cstdint>

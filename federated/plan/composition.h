@@ -59,9 +59,9 @@ struct TaskPolicy {
 
 // Noise that the server adds to the integer sums of each version (federated/privacy/sum_noise.h).
 struct CentralNoise {
-  double multiplier = 0;  // deviation over the clip; 0: none
-  double clip = 0;        // largest norm of an update
-  bool seeded = false;    // it follows from run.seed: a simulation's
+  double multiplier = 0;     // deviation over the clip; 0: none
+  double clip = 0;           // largest norm of an update
+  bool seeded = false;       // it follows from run.seed: a simulation's
   double sampling_rate = 1;  // of Poisson cohorts; 1: of others
   int64_t bands = 1;         // above 1: the noise of versions is correlated (federated/privacy/correlated_noise.h)
   int64_t separation = 1;    // versions between two of one client's, as its selection keeps them

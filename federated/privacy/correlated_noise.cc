@@ -16,12 +16,13 @@ constexpr int kFractionBits = 24;
 
 std::vector<int64_t> WholeBands(int64_t bands) {
   std::vector<int64_t> whole;
-  for (const double coefficient : SquareRootBands(bands)) whole.push_back(std::llround(std::ldexp(coefficient, kBandBits)));
+  for (const double coefficient : SquareRootBands(bands))
+    whole.push_back(std::llround(std::ldexp(coefficient, kBandBits)));
   return whole;
 }
 
-StatusOr<double> CorrelatedSensitivity(std::span<const int64_t> bands, int64_t versions, int64_t separation, double norm,
-                                       int64_t elements) {
+StatusOr<double> CorrelatedSensitivity(std::span<const int64_t> bands, int64_t versions, int64_t separation,
+                                       double norm, int64_t elements) {
   const std::vector<double> coefficients(bands.begin(), bands.end());
   RIVULET_ASSIGN_OR_RETURN(const double of_sums, BandedSensitivity(coefficients, versions, separation,
                                                                    MostParticipations(versions, separation)));
@@ -43,8 +44,7 @@ StatusOr<std::vector<int64_t>> CorrelatedNoise::Of(const NoiseKey& key, int64_t 
 }
 
 Status CorrelatedNoise::Next(const NoiseKey& key, int threads) {
-  RIVULET_ASSIGN_OR_RETURN(const NoiseKey derived,
-                           key.Derive(static_cast<uint64_t>(version_ + 1), NoisePurpose::kSum));
+  RIVULET_ASSIGN_OR_RETURN(const NoiseKey derived, key.Derive(static_cast<uint64_t>(version_ + 1), NoisePurpose::kSum));
   std::vector<int64_t> next(static_cast<size_t>(elements_));
   RIVULET_RETURN_IF_ERROR(DrawNoise(derived, law_, 0, next, threads));
   for (size_t i = 0; i < next.size(); ++i) {

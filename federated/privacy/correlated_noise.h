@@ -1,9 +1,10 @@
 // Correlated integer noise of DP-FTRL (banded_noise.h). With whole coefficients k_j the mechanism is
-// sum over j of k_j g_(t-j) + z_t, z_t a discrete Gaussian: whole numbers throughout. Solved for the sums g it is g_t + e_t with
-// e_t = (z_t - sum over j >= 1 of k_j e_(t-j)) / k_0. Since g_t is whole, g_t + round(e_t) is a processing of it.
+// sum over j of k_j g_(t-j) + z_t, z_t a discrete Gaussian: whole numbers throughout. Solved for the sums g it is g_t +
+// e_t with e_t = (z_t - sum over j >= 1 of k_j e_(t-j)) / k_0. Since g_t is whole, g_t + round(e_t) is a processing of
+// it.
 //
-// e_t is kept with 24 fraction bits, rounded down. That error is a function of earlier outcomes and sums alone; it moves a
-// noised value by less than k_0 2^-24, which the sensitivity includes.
+// e_t is kept with 24 fraction bits, rounded down. That error is a function of earlier outcomes and sums alone; it
+// moves a noised value by less than k_0 2^-24, which the sensitivity includes.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +22,11 @@ inline constexpr int kBandBits = 8;  // k_0 = 2^8
 // The coefficients of SquareRootBands times 2^8, rounded; not rising.
 std::vector<int64_t> WholeBands(int64_t bands);
 
-// The L2 norm of one member's influence on all noised values of `versions` versions that are at least `separation` apart
-// for it, where it changes the sums of one version by at most `norm` units in `elements` coordinates. In units of the
-// fresh noise z.
-StatusOr<double> CorrelatedSensitivity(std::span<const int64_t> bands, int64_t versions, int64_t separation, double norm,
-                                       int64_t elements);
+// The L2 norm of one member's influence on all noised values of `versions` versions that are at least `separation`
+// apart for it, where it changes the sums of one version by at most `norm` units in `elements` coordinates. In units of
+// the fresh noise z.
+StatusOr<double> CorrelatedSensitivity(std::span<const int64_t> bands, int64_t versions, int64_t separation,
+                                       double norm, int64_t elements);
 
 // The noise of one version after the other. Not thread-safe.
 class CorrelatedNoise {

@@ -1,5 +1,5 @@
-// Account of the attempts of one run: the epsilons spent so far, also with one more attempt. Attempts may differ in noise
-// and sampling; each is charged with its actual parameters. Pure: no file, no clock.
+// Account of the attempts of one run: the epsilons spent so far, also with one more attempt. Attempts may differ in
+// noise and sampling; each is charged with its actual parameters. Pure: no file, no clock.
 #pragma once
 
 #include <optional>

@@ -35,7 +35,8 @@ struct SumNoise::Correlated {
 };
 
 int MostFractionBits(double multiplier, double clip, int64_t bands) {
-  return kMostDeviationBits - (bands > 1 ? kBandBits : 0) - static_cast<int>(std::ceil(std::log2(std::max(multiplier, 1.0) * clip)));
+  return kMostDeviationBits - (bands > 1 ? kBandBits : 0) -
+         static_cast<int>(std::ceil(std::log2(std::max(multiplier, 1.0) * clip)));
 }
 
 StatusOr<SumNoise> SumNoise::Create(std::shared_ptr<const NoiseKey> key, double multiplier, const SumBound& bound,
@@ -70,7 +71,8 @@ Status SumNoise::Add(uint64_t version, std::span<int64_t> sums, int threads) con
   for (int64_t first = 0; first < elements_; first += kStretch) {
     const auto count = static_cast<size_t>(std::min(kStretch, elements_ - first));
     const std::span<int64_t> stretch = std::span(noise).first(count);
-    RIVULET_RETURN_IF_ERROR(DrawNoise(derived, law_, static_cast<uint64_t>(first / kElementsPerBlock), stretch, threads));
+    RIVULET_RETURN_IF_ERROR(
+        DrawNoise(derived, law_, static_cast<uint64_t>(first / kElementsPerBlock), stretch, threads));
     const std::span<int64_t> into = sums.subspan(static_cast<size_t>(first), count);
     // Sums stay below 2^62 and noise below 2^50, so nothing overflows.
     std::ranges::transform(into, stretch, into.begin(), std::plus<>());

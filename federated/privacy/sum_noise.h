@@ -40,7 +40,7 @@ class SumNoise {
   // number of threads. INVALID_ARGUMENT: another number of sums than the bound's. INTERNAL: no cipher.
   Status Add(uint64_t version, std::span<int64_t> sums, int threads = 1) const;
 
-  double sensitivity() const { return sensitivity_; }  // NormInUnits
+  double sensitivity() const { return sensitivity_; }        // NormInUnits
   double deviation() const { return law_.scale().value(); }  // the parameter of the fresh noise, in its units
   double multiplier() const { return deviation() / sensitivity_ / unit_; }
   int64_t elements() const { return elements_; }
@@ -58,7 +58,7 @@ class SumNoise {
   DiscreteGaussian law_;
   double sensitivity_;
   int64_t elements_;
-  double unit_ = 1;  // units of the fresh noise in one of the sums
+  double unit_ = 1;                         // units of the fresh noise in one of the sums
   std::shared_ptr<Correlated> correlated_;  // null: each version's noise is fresh
 };
 

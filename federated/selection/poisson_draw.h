@@ -1,6 +1,6 @@
-// Poisson sampling by names: a client is in a version's draw with a fixed probability, by a pseudo-random function of the
-// version's key and the client's name. Draws of different clients are independent, also when members join or leave. A
-// retry of a version draws the same set.
+// Poisson sampling by names: a client is in a version's draw with a fixed probability, by a pseudo-random function of
+// the version's key and the client's name. Draws of different clients are independent, also when members join or leave.
+// A retry of a version draws the same set.
 #pragma once
 
 #include <cstdint>

@@ -235,7 +235,8 @@ TEST(PrivateRun, AbandonedAttempts_SpendAndMayEndTheRun) {
   options.enforce_deadline = false;
   FakeFleet fleet(options);
   fleet.act = [](Coordinator& coordinator, const std::string& client_id, const Task& task) {
-    (void)coordinator.Fail(As(client_id), {.task = task.id, .code = TaskFailure::Code::kNoExamples, .subject = "train"});
+    (void)coordinator.Fail(As(client_id),
+                           {.task = task.id, .code = TaskFailure::Code::kNoExamples, .subject = "train"});
   };
   Status ended;
   {

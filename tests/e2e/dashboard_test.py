@@ -366,7 +366,7 @@ class Dashboard(RivuletTest):
         self.assertLess(compared.text.index("test/mse"), compared.text.index("train/loss"))
         figures = re.findall(r"<figure data-plot.*?</figure>", self.get(f"/compare?run={numbers}&run={classes}")[1], re.S)
         (of_mse,) = [figure for figure in figures if "<b>test/mse</b>" in figure]
-        self.assertEqual(re.findall(r"</svg>([^<]+)</span>", of_mse), ["prices"])  # a legend of what is drawn alone
+        self.assertEqual(re.findall(r"</svg>\s*([^<]+)</span>", of_mse), ["prices"])  # a legend of what is drawn alone
 
     def test_every_table_and_picture_can_be_downloaded(self):
         self.simulate("--set", "run.keep_models=all")

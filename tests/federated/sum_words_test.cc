@@ -183,7 +183,7 @@ TEST(SecureSpec, IsRefusedByTheKeyThatDoesNotGoWithIt) {
   EXPECT_THAT(error(spec), ::testing::HasSubstr("words of 64 and of 32 bits"));
   spec = Secure(TwoParts(32, 10));
   EXPECT_OK(ValidateSpec(spec));
-  spec.max_weight = 65536;
+  spec.max_weight = 1 << 20;
   EXPECT_THAT(error(spec), ::testing::HasSubstr("Set server.sum_bits to 64 or server.weights to \"uniform\""));
 }
 

@@ -49,7 +49,8 @@ std::future<Answer> Ask(Batcher& batcher, const std::shared_ptr<const LoadedVers
 std::vector<float> Logits(const LoadedVersion& version, const std::vector<float>& image) {
   const Slice& w = *version.plan->plan().layout()->Find("w");
   const Slice& b = *version.plan->plan().layout()->Find("b");
-  const auto weights = version.model->tensor(w).flat<const float>(), bias = version.model->tensor(b).flat<const float>();
+  const auto weights = version.model->tensor(w).flat<const float>(),
+             bias = version.model->tensor(b).flat<const float>();
   std::vector<float> logits;
   for (size_t row = 0; row < image.size() / 4; ++row)
     for (size_t c = 0; c < 3; ++c) {
@@ -83,7 +84,8 @@ TEST(Batcher, ManyAtOnce_EachItsOwnAnswer) {
       std::vector<std::vector<float>> images;
       std::vector<std::future<Answer>> answers;
       for (int i = 0; i < 200; ++i) images.push_back(Image(caller * 1000 + i, 1 + i % 8));
-      for (int i = 0; i < 200; ++i) answers.push_back(Ask(batcher, i % 2 == 0 ? one : two, images[static_cast<size_t>(i)]));
+      for (int i = 0; i < 200; ++i)
+        answers.push_back(Ask(batcher, i % 2 == 0 ? one : two, images[static_cast<size_t>(i)]));
       for (size_t i = 0; i < 200; ++i) ExpectLogits(answers[i].get(), Logits(*one, images[i]));
     });
   }

@@ -29,7 +29,8 @@ int64_t Back(std::vector<PointerRow>& rows, const std::string& label = "stable")
 }
 
 TEST(PointedNames, NamesOf_NewestRowCounts) {
-  const auto names = NamesOf({Said("stable", 1), Said("canary", 2, false, 5), Said("stable", 3), Said("canary", 2, false, 20)});
+  const auto names =
+      NamesOf({Said("stable", 1), Said("canary", 2, false, 5), Said("stable", 3), Said("canary", 2, false, 20)});
   ASSERT_EQ(names.size(), 1u);
   EXPECT_EQ(names.at("mnist").labels.at("stable").target.version, 3);
   EXPECT_EQ(names.at("mnist").labels.at("canary").share, 20);
@@ -65,8 +66,8 @@ TEST(PointedNames, StepBack_NothingThere_SaysWhat) {
 TEST(PointedNames, KeptTargets_NewestTwoOfEachLabel) {
   std::vector<int64_t> kept;
   for (const PointedVersion& version :
-       KeptTargets({Said("stable", 1), Said("stable", 2), Said("stable", 3), Said("canary", 4), Said("canary", 4, false, 20),
-                    Said("canary", 5)}))
+       KeptTargets({Said("stable", 1), Said("stable", 2), Said("stable", 3), Said("canary", 4),
+                    Said("canary", 4, false, 20), Said("canary", 5)}))
     kept.push_back(version.version);
   EXPECT_THAT(kept, ::testing::UnorderedElementsAre(2, 3, 4, 5));
 }

@@ -86,9 +86,18 @@ TEST(WireValues, Integers_WidenAndStayInTheVocabulary) {
 
 TEST(WireValues, AbsurdShapes_AreRefused) {
   const std::string raw = Raw<float>({1, 2, 3, 4});
-  const std::vector<std::vector<int64_t>> wrong = {
-      {}, {4}, {2, 2}, {0, 2, 2}, {-1, 2, 2}, {65, 2, 2}, {1, 4, 1}, {1, 2, 2, 1}, {INT64_MAX, 2, 2},
-      {int64_t{1} << 62, 2, 2}, {INT64_MIN, 2, 2}, {1, int64_t{1} << 32, int64_t{1} << 32}};
+  const std::vector<std::vector<int64_t>> wrong = {{},
+                                                   {4},
+                                                   {2, 2},
+                                                   {0, 2, 2},
+                                                   {-1, 2, 2},
+                                                   {65, 2, 2},
+                                                   {1, 4, 1},
+                                                   {1, 2, 2, 1},
+                                                   {INT64_MAX, 2, 2},
+                                                   {int64_t{1} << 62, 2, 2},
+                                                   {INT64_MIN, 2, 2},
+                                                   {1, int64_t{1} << 32, int64_t{1} << 32}};
   for (const auto& shape : wrong)
     EXPECT_THAT(Bind(kPixels, {"image", DType::kFloat32, shape, raw}, 64).status(),
                 StatusIs(absl::StatusCode::kInvalidArgument));

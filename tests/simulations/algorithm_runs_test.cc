@@ -137,16 +137,19 @@ TEST_F(SimulatorTest, SecureNoise_IsNeverTheSameAndIsReplayedWithItsKeyAlone) {
 // A Poisson cohort has a random size, which no number of workers changes, and its noise is secret by default.
 TEST_F(CountingTest, PoissonCohorts_HoweverTheyAreRun_AreOfTheVersionAlone) {
   Scenario scenario = CountingScenario();
-  scenario.algorithm = {.name = "dp_fedavg", .settings = {{"noise_multiplier", 1.0}, {"noise_source", std::string("seeded")}}};
+  scenario.algorithm = {.name = "dp_fedavg",
+                        .settings = {{"noise_multiplier", 1.0}, {"noise_source", std::string("seeded")}}};
   scenario.privacy.clip = 0.1;
   scenario.selection = {.name = "poisson", .settings = {{"rate", 0.5}}};
   const Trace one = Simulate(scenario, 1, "poisson-1.sqlite");
   ASSERT_OK(one.status);
   EXPECT_EQ(Simulate(scenario, 3, "poisson-3.sqlite").digests, one.digests);
-  EXPECT_OK(Replay({.scenario = scenario, .db_path = Path("poisson-3.sqlite"), .run = "latest", .workers = 2}).status());
+  EXPECT_OK(
+      Replay({.scenario = scenario, .db_path = Path("poisson-3.sqlite"), .run = "latest", .workers = 2}).status());
   const auto history = History::Open(Path("poisson-1.sqlite"), History::Access::kReadOnly);
   ASSERT_OK(history);
-  ASSERT_OK_AND_ASSIGN(const std::vector<RoundRow> rounds, (*history)->Rounds((*history)->ResolveRun("latest")->run_id));
+  ASSERT_OK_AND_ASSIGN(const std::vector<RoundRow> rounds,
+                       (*history)->Rounds((*history)->ResolveRun("latest")->run_id));
   for (const RoundRow& round : rounds) {
     EXPECT_EQ(round.sampling_rate, 0.5);
     EXPECT_LT(*round.epsilon, *round.participant_epsilon);

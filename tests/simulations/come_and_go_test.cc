@@ -582,8 +582,15 @@ class FleetRun {
       }
       ASSERT_OK_AND_ASSIGN(
           state, MakeVersion(state, std::move(aggregation), StalenessOf(version, composition.policy.staleness_exponent),
-                             {*optimizer, scenario_.server.learning_rate, &mechanisms, version, nullptr,
-                              nullptr, {}, noise ? &*noise : nullptr}, nullptr, nullptr));
+                             {*optimizer,
+                              scenario_.server.learning_rate,
+                              &mechanisms,
+                              version,
+                              nullptr,
+                              nullptr,
+                              {},
+                              noise ? &*noise : nullptr},
+                             nullptr, nullptr));
       EXPECT_EQ(models[static_cast<size_t>(version)].digest, state.digest.Hex()) << "version " << version;
     }
   }

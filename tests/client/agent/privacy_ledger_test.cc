@@ -72,7 +72,8 @@ TEST_F(PrivacyLedgerTest, Charges_AddUpOverRunsAndProcessesWithoutSampling) {
   const auto ledger = Open(100);
   EXPECT_NEAR(Value(ledger->Spent()), Epsilon({{.multiplier = 2, .count = 3}}), 1e-9)
       << "replace-one counts as half the noise";
-  EXPECT_EQ(Value(ledger->Sentence()), fmt::format("epsilon {:.4g} of 100 spent at delta 1e-05", Value(ledger->Spent())));
+  EXPECT_EQ(Value(ledger->Sentence()),
+            fmt::format("epsilon {:.4g} of 100 spent at delta 1e-05", Value(ledger->Spent())));
 }
 
 TEST_F(PrivacyLedgerTest, ATaskThatIsSentAgain_IsChargedOnce) {
@@ -138,8 +139,9 @@ TEST_F(PrivacyLedgerTest, Policy_AsksForClaims) {
   EXPECT_OK(CheckPlan(policy("max_epsilon = 8\nmin_cohort = 50\n"), *PlanWith(1)));
   EXPECT_THAT(CheckPlan(policy("max_epsilon = 8\n"), *testing::LocalPlan()),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("claims no noise")));
-  EXPECT_THAT(CheckPlan(policy("min_cohort = 51\n"), *PlanWith(1)),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("50 updates a version, and this site wants 51")));
+  EXPECT_THAT(
+      CheckPlan(policy("min_cohort = 51\n"), *PlanWith(1)),
+      StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("50 updates a version, and this site wants 51")));
   EXPECT_THAT(CheckPlan(policy("secure = true\n"), *PlanWith(1)),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("without masks")));
   EXPECT_OK(CheckPlan(policy("secure = false\n"), *PlanWith(1)));

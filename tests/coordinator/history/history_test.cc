@@ -139,13 +139,11 @@ TEST_F(HistoryTest, Open_NewFile_HasTheDocumentedColumns) {
   EXPECT_EQ(columns("run_keys"), "run_id key value;");
   EXPECT_EQ(columns("tags"), "run_id tag;");
   EXPECT_EQ(columns("notes"), "run_id at text rowid;");
-  EXPECT_EQ(columns("pointers"),
-            "name label run_id round digest version share at author note rolled_back rowid;");
+  EXPECT_EQ(columns("pointers"), "name label run_id round digest version share at author note rolled_back rowid;");
   EXPECT_EQ(columns("audit"), "at operator_id serial action run_id client_id detail rowid;");
-  EXPECT_EQ(
-      Ask("SELECT name FROM sqlite_master WHERE type = 'view' ORDER BY name"),
-      "audit;client_reliability;client_rounds;clients;events;metrics;models;notes;pointers;round_summary;rounds;"
-      "run_clients;run_keys;run_leaderboard;runs;tags;");
+  EXPECT_EQ(Ask("SELECT name FROM sqlite_master WHERE type = 'view' ORDER BY name"),
+            "audit;client_reliability;client_rounds;clients;events;metrics;models;notes;pointers;round_summary;rounds;"
+            "run_clients;run_keys;run_leaderboard;runs;tags;");
   EXPECT_EQ(Ask("PRAGMA user_version"), fmt::format("{};", kHistoryVersion));
 }
 

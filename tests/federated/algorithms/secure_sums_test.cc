@@ -95,6 +95,7 @@ TEST(SecureSums, AreRefusedByName_WithWhatTheyHide) {
 TEST(SumBits, OfHalfTheWidth_AreForMeansWithEnoughResolution) {
   Scenario scenario = SecureScenario();
   scenario.server.sum_bits = 32;
+  scenario.server.max_weight = 1 << 20;
   const auto refused = ComposePlan(scenario, testing::FourPixels());
   EXPECT_THAT(refused, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("Set server.sum_bits to 64")));
   scenario.server.weights = "uniform";

@@ -1,4 +1,5 @@
-// Correlated noise: it solves the banded system, restarts give the same, and prefix sums of versions gain what theory says.
+// Correlated noise: it solves the banded system, restarts give the same, and prefix sums of versions gain what theory
+// says.
 #include "federated/privacy/correlated_noise.h"
 
 #include <cmath>

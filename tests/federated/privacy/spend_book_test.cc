@@ -13,8 +13,8 @@ namespace {
 using testing::StatusIs;
 
 constexpr double kDelta = 1e-5;
-constexpr NoisedRounds kSampled = {.noise = NoiseLaw::kGaussian, .multiplier = 1.1, .sampling = SamplingKind::kPoisson,
-                                   .rate = 0.1};
+constexpr NoisedRounds kSampled = {
+    .noise = NoiseLaw::kGaussian, .multiplier = 1.1, .sampling = SamplingKind::kPoisson, .rate = 0.1};
 
 TEST(SpendBook, OneAfterTheOther_SpendWhatTheirCompositionDoes) {
   SpendBook book(Relation::kAddRemove, kDelta);

@@ -81,7 +81,7 @@ TEST(Spaced, Separation_IsHowManyVersionsApartOneIsDrawn) {
         if (version > 0) known.push_back({rank, {.version = version}});
       }
       const auto ranks =
-          Ranks("spaced", {{"separation", separation}}, {.round = round, .members = 12, .wanted = 3, .known = known});
+          RanksOf("spaced", {{"separation", separation}}, {.round = round, .members = 12, .wanted = 3, .known = known});
       ASSERT_GE(ranks.size(), 3u) << "nine of twelve rest at most";
       for (size_t i = 0; i < 3; ++i) {
         int64_t& version = last[static_cast<size_t>(ranks[i])];

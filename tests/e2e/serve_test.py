@@ -42,7 +42,7 @@ class ServeTest(harness.RivuletTest):
 
     def setUp(self):
         super().setUp()
-        self.simulate()
+        self.simulate("--set", "run.keep_models=all")
         self.run_id = self.query("SELECT run_id FROM runs")[0][0]
 
     def model(self, *arguments, code=0):

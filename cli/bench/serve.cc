@@ -65,7 +65,7 @@ Command BenchServeCommand() {
       .Option("--outstanding", "N", &arguments->outstanding, "requests under way at once [64]",
               {.min = 1, .max = 65536})
       .Option("--rows", "N", &arguments->rows, "examples of a request [1]", {.min = 1, .max = 65536})
-      .Option("--seconds", "N", &arguments->seconds, "how long each kind of call is made [5]", {.min = 1, .max = 3600})
+      .Option("--seconds", "N", &arguments->seconds, "seconds of each kind of call [5]", {.min = 1, .max = 3600})
       .Flag("--json", &arguments->json, "print a JSON array");
   AddSecurityOptions(command, &arguments->security);
   command.run = [arguments] { return BenchServe(*arguments); };

@@ -91,7 +91,7 @@ void LiveRun::Round(const RoundReport& report) {
   if (report.status == "committed") {
     committed_ = report.round;
     AddPoints(report.round, report.central);
-    AddPoints(report.round, {{"train/loss", report.train_loss}});
+    AddPoints(report.round, {{"train/loss", report.train_loss.value_or(0)}});
   }
   if (report.round >= round_) {
     folded_ = selected_ = offers_ = 0;
@@ -208,7 +208,8 @@ std::string LiveRun::RoundsHtml() const {
     if (!report.reason.empty()) lost = report.reason + (lost.empty() ? "" : "; " + lost);
     const auto accuracy = report.central.find("test/accuracy");
     rows.push_back({fmt::format("{}", report.round), fmt::format("{}", report.attempt), XmlText(report.status),
-                    fmt::format("{}", report.selected), fmt::format("{}", report.folded), MetricText(report.train_loss),
+                    fmt::format("{}", report.selected), fmt::format("{}", report.folded),
+                    report.train_loss ? MetricText(*report.train_loss) : "",
                     accuracy == report.central.end() ? "" : MetricText(accuracy->second),
                     SecondsText(report.train_seconds), SecondsText(report.aggregate_seconds),
                     SecondsText(report.evaluate_seconds), XmlText(lost)});

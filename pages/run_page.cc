@@ -8,6 +8,7 @@
 #include "inspect/health.h"
 #include "inspect/overview.h"
 #include "inspect/pauses.h"
+#include "inspect/privacy_spend.h"
 #include "pages/figures.h"
 #include "pages/live_run.h"
 #include "pages/page_parts.h"
@@ -166,6 +167,10 @@ StatusOr<std::string> RunPage(const PlacedRun& placed, int64_t first_round, int6
     body += HeadingHtml("curves", "Curves", {}, ChartKnobs()) + "<div class=\"curves\">\n" + curves + "</div>\n";
   } else {
     body += HeadingHtml("curves", "Curves", {}) + "<p class=\"faint\">A curve begins with the second value.</p>\n";
+  }
+  if (const std::vector<std::string> spent = PrivacySentences(page); !spent.empty()) {
+    body += HeadingHtml("privacy", "Privacy", {});
+    for (const std::string& sentence : spent) body += fmt::format("<p>{}.</p>\n", XmlText(sentence));
   }
   RIVULET_ASSIGN_OR_RETURN(const std::string clients,
                            ClientsTable(history, run_id, static_cast<size_t>(failing.seen), first_client, place));

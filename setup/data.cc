@@ -74,7 +74,8 @@ Status PrepareData(const Scenario& scenario, const DataProgress& progress) {
   }
   if (!train_missing && IsGiven(scenario, "data.train")) {
     return NotFound(
-        "{}; data.test names it, and data.synth generates no test set beside the training data of data.train.{} Name the "
+        "{}; data.test names it, and data.synth generates no test set beside the training data of data.train.{} Name "
+        "the "
         "test set of these data, or set data.test to \"\" for none",
         Message(test), NearestRecords(files, data.test, data.train));
   }

@@ -6,8 +6,10 @@
 #include "cli/model/check.h"
 #include "cli/model/diff.h"
 #include "cli/model/evaluate.h"
+#include "cli/model/explain.h"
 #include "cli/model/format.h"
 #include "cli/model/inspect.h"
+#include "cli/model/point.h"
 #include "engine/base/join.h"
 #include "inspect/model_source.h"
 #include "inspect/run_model.h"
@@ -109,10 +111,11 @@ Command ImportCommand() {
 
 const RegisterCommand kModel(60, [] {
   Command command{.name = "model",
-                  .summary = "Export, import, inspect, compare and check models.",
+                  .summary = "Export, import, inspect, compare, check and point to models.",
                   .example = "rivulet model export mnist_cnn --out mnist_cnn.onnx"};
-  command.subcommands = {ModelInspectCommand(), ModelEvaluateCommand(), ModelDiffCommand(),
-                         ExportCommand(),       ImportCommand(),        OnnxCheckCommand()};
+  command.subcommands = {ModelInspectCommand(), ModelEvaluateCommand(), ModelDiffCommand(),  ExportCommand(),
+                         ImportCommand(),       OnnxCheckCommand(),     ModelPointCommand(), ModelRollbackCommand(),
+                         ModelPointsCommand(),  ModelExplainCommand()};
   return command;
 });
 

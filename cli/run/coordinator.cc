@@ -194,7 +194,8 @@ Status ServeOneRun(const CoordinatorCommandOptions& options, const NetworkAddres
                                                   .db = options.run.db,
                                                   .resume = options.run.resume,
                                                   .observer = std::move(observer),
-                                                  .instruments = watching.instruments()}));
+                                                  .instruments = watching.instruments(),
+                                                  .identity = security.identity}));
   const std::string run_id = served.coordinator->run_id();
   if (aggregation != nullptr) aggregation->BeginRun(options.run.db, run_id);
   if (served.coordinator->already_finished()) {
@@ -260,7 +261,7 @@ Status ServeSubmittedRuns(const CoordinatorCommandOptions& options, const Networ
   Interrupt interrupt;
   std::vector<SubmittedRun> submitted;  // before the front, as above
   auto front = std::make_unique<Front>(true);
-  const auto begin = [&](ServedRunOptions run) -> StatusOr<std::string> {
+  const auto begin = [&, identity = security.identity](ServedRunOptions run) -> StatusOr<std::string> {
     if (run.scenario.algorithm.name == kExternalRule) return RefuseSubmittedFunction("SCENARIO.toml");
     const std::string name = run.scenario.run.name;
     auto progress = std::make_unique<RoundProgress>(run.scenario.run.rounds);
@@ -268,6 +269,7 @@ Status ServeSubmittedRuns(const CoordinatorCommandOptions& options, const Networ
     run.observer = TellRoster(ObserveSubmitted(*progress, name, options.json), front->roster);
     LogTo(log, run.observer);
     run.instruments = watching.instruments();
+    run.identity = identity;
     RIVULET_ASSIGN_OR_RETURN(ServedRun served, MakeServedRun(std::move(run)));
     const std::string run_id = served.coordinator->run_id();
     // A service that is started again goes on with the newest run, and there may be nothing left of it.

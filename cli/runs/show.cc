@@ -3,11 +3,13 @@
 
 #include "cli/runs/commands.h"
 #include "cli/terminal.h"
+#include "engine/base/display_lines.h"
 #include "engine/base/file_system.h"
 #include "engine/base/join.h"
 #include "engine/base/json.h"
 #include "engine/base/quantities.h"
 #include "inspect/overview.h"
+#include "inspect/privacy_spend.h"
 #include "inspect/sparkline.h"
 
 namespace rivulet {
@@ -66,12 +68,14 @@ std::string StatusLine(const RunOverview& page) {
 }
 
 std::string CurvesText(const RunOverview& page) {
-  if (page.curves.empty()) return "";
+  std::vector<Curve> curves = page.curves;
+  std::erase_if(curves, [](const Curve& curve) { return curve.name.starts_with(kPrivacyCurves); });
+  if (curves.empty()) return "";
   size_t width = 0;
-  for (const Curve& curve : page.curves) width = std::max(width, curve.name.size());
+  for (const Curve& curve : curves) width = std::max(width, curve.name.size());
   width = std::min<size_t>(width, 20);
   std::string text = HeadText("How it went");
-  for (const Curve& curve : page.curves) {
+  for (const Curve& curve : curves) {
     std::vector<double> values;
     for (const auto& [round, value] : curve.points) values.push_back(value);
     std::string name = OneLine(curve.name);
@@ -202,6 +206,14 @@ std::string SaidText(const RunOverview& page) {
   return text;
 }
 
+std::string PrivacyText(const RunOverview& page) {
+  const std::vector<std::string> sentences = PrivacySentences(page);
+  if (sentences.empty()) return "";
+  std::string text = HeadText("Privacy");
+  for (const std::string& sentence : sentences) text += Wrapped(sentence, kPage - 2, "  ");
+  return text;
+}
+
 std::string ModelText(const RunOverview& page, const std::string& folder) {
   const ModelRow* model = page.newest_model();
   if (model == nullptr) return "";
@@ -223,7 +235,7 @@ void PrintPage(const RunOverview& page, const std::string& folder) {
     fmt::print("to resume: --resume {}\n", OneLine(page.run.run_id));
   const int64_t lost = static_cast<int64_t>(page.attempts.size()) - page.committed();
   if (lost > 0) fmt::print("{} of {} attempts at a round were given up\n", lost, page.attempts.size());
-  fmt::print("{}{}", SaidText(page), CurvesText(page));
+  fmt::print("{}{}{}", SaidText(page), CurvesText(page), PrivacyText(page));
   fmt::print("{}{}{}{}", ClientsText(page), TimeText(page), KeysText(page), ModelText(page, folder));
 }
 
@@ -271,6 +283,8 @@ void PrintJson(const RunOverview& page, const RunSummaryRow& summary) {
                   {"aggregate_seconds", page.time.aggregating},
                   {"evaluate_seconds", page.time.evaluating},
                   {"rest_seconds", page.time.rest}};
+  for (const Curve& curve : page.curves)
+    if (curve.name.starts_with(kPrivacyCurves)) json[curve.name] = curve.points.back().second;
   if (page.virtual_seconds) json["virtual_seconds"] = *page.virtual_seconds;
   if (page.lanes > 0) json["lanes"] = page.lanes;
   if (page.tf32) json["tf32"] = true;
@@ -292,7 +306,8 @@ Status ShowRun(const ShowOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const auto history, OpenToRead(options.history));
   if (options.config) {
     RIVULET_ASSIGN_OR_RETURN(const RunRow run, history->ResolveRun(options.run));
-    fmt::print("{}{}", run.config, run.config.ends_with('\n') ? "" : "\n");
+    // A scenario has none of the characters that are escaped; a history from elsewhere may.
+    fmt::print("{}{}", DisplayLines(run.config), run.config.ends_with('\n') ? "" : "\n");
     return absl::OkStatus();
   }
   RIVULET_ASSIGN_OR_RETURN(const RunOverview page, LoadOverview(*history, options.run));

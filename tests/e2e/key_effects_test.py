@@ -818,6 +818,24 @@ class KeyEffects(RivuletTest):
         self.assertEqual(self.outcome(seeded)[0], self.outcome(seeded)[0])
         self.assertNotEqual(self.outcome(under)[0], self.outcome(under)[0])
 
+    PRIVATE = {"algorithm.name": "dp_fedavg", "algorithm.noise_multiplier": 3.0, "privacy.clip": 0.5}
+
+    def spent(self, settings):
+        return self.query("SELECT epsilon, delta FROM rounds", db=self.outcome({**self.PRIVATE, **settings})[1])
+
+    def test_privacy__epsilon(self):
+        free = self.spent({})
+        self.assertGreater(len(free), 1)
+        kept = self.spent({"privacy.epsilon": free[0][0] * 1.01})
+        self.assertEqual([row[0] for row in kept], [free[0][0]])
+        self.refused({**self.PRIVATE, "privacy.epsilon": 0.001}, "not one round fits", "privacy.epsilon")
+        self.refused({"privacy.clip": 1.0, "privacy.epsilon": 1}, "privacy.epsilon", "dp_fedavg")
+
+    def test_privacy__delta(self):
+        usual, small = self.spent({}), self.spent({"privacy.delta": 1e-9})
+        self.assertEqual({row[1] for row in small}, {1e-9})
+        self.assertGreater(small[0][0], usual[0][0])
+
     def test_update__codec(self):
         self.changes({"update.codec": "bf16"})
         self.changes({"update.codec": "int8"})

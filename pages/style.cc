@@ -100,9 +100,10 @@ pre { overflow-x: auto; background: var(--head); padding: .8rem; border-radius: 
 @media (max-width: 75rem) {
   .cards { grid-template-columns: repeat(2, 1fr); }
   th, td { padding: .36rem .45rem; }
-  .runs th, .runs td { padding: .36rem .35rem; } .runs svg { width: 70px; } .runs td.differs { min-width: 9rem; } .differs .chip { max-width: 10rem; }
-  .runs td.called, .runs td.began { white-space: normal; } .runs td.called .id { max-width: 8.5rem; white-space: nowrap; } .runs td.began { min-width: 6rem; }
-  .runs .status { padding: 0 .4rem; } .runs progress { min-width: 3.5rem; }
+  main { padding: 1.1rem 1rem 3rem; } .bar nav { padding: .55rem 1rem; }
+  .runs th, .runs td { padding: .36rem .22rem; } .runs svg { width: 64px; } .runs td.differs { min-width: 8rem; } .differs .chip { max-width: 9rem; }
+  .runs td.called, .runs td.began { white-space: normal; } .runs td.called .id { max-width: 8rem; white-space: nowrap; } .runs td.began { min-width: 6rem; }
+  .runs .status { padding: 0 .3rem; font-size: .8rem; } .runs progress { min-width: 3.5rem; }
 }
 @media (max-width: 40rem) {
   figure.wide svg, figure.broad svg { min-width: 36rem; } td.key { white-space: normal; min-width: 9rem; } .differs .chip { max-width: 100%; }

@@ -74,9 +74,10 @@ Status PrepareData(const Scenario& scenario, const DataProgress& progress) {
   }
   if (!train_missing && IsGiven(scenario, "data.train")) {
     return NotFound(
-        "{}; data.test names it, and data.synth generates no test set beside the training data of data.train.{} If "
-        "those were generated too, remove '{}', and both are generated again.",
-        Message(test), NearestRecords(files, data.test, data.train), data.train);
+        "{}; data.test names it, and data.synth generates no test set beside the training data of data.train.{} Name "
+        "the "
+        "test set of these data, or set data.test to \"\" for none",
+        Message(test), NearestRecords(files, data.test, data.train));
   }
   RIVULET_ASSIGN_OR_RETURN(const Generator* const generator, FindGenerator(data.synth.kind));
   const SettingTable table = {.settings = generator->settings};

@@ -6,6 +6,7 @@
 #include "cli/model/check.h"
 #include "cli/model/diff.h"
 #include "cli/model/evaluate.h"
+#include "cli/model/explain.h"
 #include "cli/model/format.h"
 #include "cli/model/inspect.h"
 #include "cli/model/point.h"
@@ -112,9 +113,9 @@ const RegisterCommand kModel(60, [] {
   Command command{.name = "model",
                   .summary = "Export, import, inspect, compare, check and point to models.",
                   .example = "rivulet model export mnist_cnn --out mnist_cnn.onnx"};
-  command.subcommands = {ModelInspectCommand(), ModelEvaluateCommand(), ModelDiffCommand(),
-                         ExportCommand(),       ImportCommand(),        OnnxCheckCommand(),
-                         ModelPointCommand(),   ModelRollbackCommand(), ModelPointsCommand()};
+  command.subcommands = {ModelInspectCommand(), ModelEvaluateCommand(), ModelDiffCommand(),  ExportCommand(),
+                         ImportCommand(),       OnnxCheckCommand(),     ModelPointCommand(), ModelRollbackCommand(),
+                         ModelPointsCommand(),  ModelExplainCommand()};
   return command;
 });
 

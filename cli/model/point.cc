@@ -123,7 +123,7 @@ Command ModelPointCommand() {
                   .summary = "Point a label of a served name to a version of a run.",
                   .example =
                       "rivulet model point mnist stable=latest:best\n"
-                      "  rivulet model point mnist canary=mnist-fedavg:20 --percent 5"};
+                      "  rivulet model point mnist canary=mnist-fedavg:2 --percent 5"};
   command.Positional("NAME", &arguments->name, "the name under which clients find the model")
       .Positional("[LABEL=]RUN[:ROUND]", &arguments->target,
                   "the label [stable] and its version; ROUND is a number, 'latest' or 'best'")

@@ -1,4 +1,4 @@
-// Subcommands `rivulet model point`, `rollback`, `points` and `explain`: labels of served names.
+// Subcommands `rivulet model point`, `rollback` and `points`: labels of served names.
 #pragma once
 
 #include "cli/command.h"

@@ -26,7 +26,7 @@ double MultiplierOf(const PrivacyClaim& claim) {
   return claim.replace_one ? claim.noise_multiplier / 2 : claim.noise_multiplier;
 }
 
-Status NotWilling(Status status, std::string_view subject) {
+Status Unwilling(Status status, std::string_view subject) {
   return WithReason(std::move(status), TaskFailure::Code::kNotWilling, subject);
 }
 
@@ -91,14 +91,14 @@ StatusOr<double> PrivacyLedger::SpentWith(double multiplier) const {
 Status PrivacyLedger::CheckLocked(const TaskId& task, const Plan& plan) {
   if (std::ranges::find(newest_, task) != newest_.end()) return absl::OkStatus();
   if (!plan.privacy()) {
-    return NotWilling(FailedPrecondition("plan '{}' claims no noise, and this site has a privacy budget "
+    return Unwilling(FailedPrecondition("plan '{}' claims no noise, and this site has a privacy budget "
                                          "(privacy.max_epsilon)",
                                          plan.name()),
                       "no noise");
   }
   RIVULET_ASSIGN_OR_RETURN(const double spent, SpentWith(MultiplierOf(*plan.privacy())));
   if (spent <= budget_.epsilon) return absl::OkStatus();
-  return NotWilling(FailedPrecondition("a task of plan '{}' would spend epsilon {:.4g} of this site in all, at delta "
+  return Unwilling(FailedPrecondition("a task of plan '{}' would spend epsilon {:.4g} of this site in all, at delta "
                                        "{:g}, and privacy.max_epsilon is {:g}",
                                        plan.name(), spent, budget_.delta, budget_.epsilon),
                     "privacy budget");

@@ -21,7 +21,7 @@ StatusOr<std::unique_ptr<FolderLock>> FolderLock::Take(const std::string& folder
     result = flock(fd, operation);
   } while (result != 0 && errno == EINTR);
   if (result == 0) return lock;
-  if (errno == EWOULDBLOCK) return Unavailable("somebody reads the folder '{}'", folder);
+  if (errno == EWOULDBLOCK) return Unavailable("a process reads the folder '{}'", folder);
   return Unimplemented("the folder '{}' cannot be locked: {}", folder, std::strerror(errno));
 }
 

@@ -1,3 +1,4 @@
+// The lock of a folder: one process removes files there, and others read them.
 #pragma once
 
 #include <memory>
@@ -7,9 +8,9 @@
 
 namespace rivulet {
 
-// A folder of which files are removed by one process and read by others. A reader holds it shared, so that what it
-// finds named there stays; whoever removes files holds it alone, for the moment of removing. Taken upon the folder
-// itself, so that a reader needs no leave to write there, and released by the system with its process.
+// A reader holds it shared, so that the files it finds stay; a process that removes files holds it alone, for the
+// moment of removing. It is taken on the folder itself, so that a reader needs no permission to write there. The system
+// releases it with its process.
 class FolderLock {
  public:
   // Waits while somebody removes files.

@@ -80,6 +80,12 @@ Status CheckNoise(const AlgorithmContext& context) {
         "the noise would be too small; leave it at \"f32\"",
         scenario.update.codec);
   }
+  if (scenario.server.sum_bits != 64) {
+    return InvalidArgument(
+        "[algorithm] name = \"dp_fedavg\" with server.sum_bits = {}: such sums have no room for exact noise; set it to "
+        "64",
+        scenario.server.sum_bits);
+  }
   if (context.layout.elements(Segment::kShared) > 0) {
     return InvalidArgument(
         "[algorithm] name = \"dp_fedavg\" would add noise to the running statistics of the model, and a variance could "

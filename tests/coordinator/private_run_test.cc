@@ -15,21 +15,21 @@ using ::rivulet::testing::StatusIs;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-constexpr int64_t kClients = 4, kCohort = 2;
+constexpr int64_t kPrivateClients = 4, kPrivateCohort = 2;
 
 // Sums of one part, weighed alike, in units of 2^-36.
 RunParts PrivateParts(bool seeded) {
-  RunParts parts = TinyParts(3, kCohort);
+  RunParts parts = TinyParts(3, kPrivateCohort);
   parts.aggregation.parts[0].weigh = "one";
   parts.aggregation.parts[0].value_bits = 25;
-  parts.aggregation.parts[0].denominator = {.kind = Denominator::Kind::kConstant, .constant = kCohort};
+  parts.aggregation.parts[0].denominator = {.kind = Denominator::Kind::kConstant, .constant = kPrivateCohort};
   parts.noise = {.multiplier = 2, .clip = 1, .seeded = seeded};
   return parts;
 }
 
-CoordinatorOptions Options(const std::string& db, int64_t rounds, double epsilon = 0) {
+CoordinatorOptions PrivateOptions(const std::string& db, int64_t rounds, double epsilon = 0) {
   CoordinatorOptions options;
-  options.scenario = TinyScenario(kClients, kCohort, rounds);
+  options.scenario = TinyScenario(kPrivateClients, kPrivateCohort, rounds);
   options.scenario.run.keep_models = "all";
   options.scenario.privacy.clip = 1;
   options.scenario.privacy.epsilon = epsilon;
@@ -42,7 +42,7 @@ struct Stored {
   std::vector<RoundRow> rounds;
   std::string folder;
 };
-Stored Read(const std::string& db) {
+Stored ReadStored(const std::string& db) {
   const auto history = History::Open(db, History::Access::kReadOnly);
   EXPECT_OK(history);
   Stored stored;
@@ -61,8 +61,8 @@ double EpsilonAfter(int64_t attempts, double multiplier) {
 
 TEST(PrivateRun, EachRow_HasWhatWasSpentUpToIt) {
   TestFolder folder;
-  ASSERT_OK(RunTiny(Options(folder.db(), 3), PrivateParts(false), kClients));
-  const Stored stored = Read(folder.db());
+  ASSERT_OK(RunTiny(PrivateOptions(folder.db(), 3), PrivateParts(false), kPrivateClients));
+  const Stored stored = ReadStored(folder.db());
   ASSERT_THAT(stored.rounds, SizeIs(3));
   for (const RoundRow& round : stored.rounds) {
     ASSERT_TRUE(round.epsilon && round.participant_epsilon && round.noise_multiplier);
@@ -78,76 +78,76 @@ TEST(PrivateRun, EachRow_HasWhatWasSpentUpToIt) {
 
 TEST(PrivateRun, NoiseKey_IsItsOwnersAloneAndEachRunHasAnother) {
   TestFolder folder;
-  ASSERT_OK_AND_ASSIGN(const auto first, RunTiny(Options(folder.db(), 2), PrivateParts(false), kClients));
-  const std::string path = Read(folder.db()).folder + "/noise.key";
+  ASSERT_OK_AND_ASSIGN(const auto first, RunTiny(PrivateOptions(folder.db(), 2), PrivateParts(false), kPrivateClients));
+  const std::string path = ReadStored(folder.db()).folder + "/noise.key";
   struct stat info;
   ASSERT_EQ(stat(path.c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 07777, 0600u);
   TestFolder other;
-  ASSERT_OK_AND_ASSIGN(const auto second, RunTiny(Options(other.db(), 2), PrivateParts(false), kClients));
+  ASSERT_OK_AND_ASSIGN(const auto second, RunTiny(PrivateOptions(other.db(), 2), PrivateParts(false), kPrivateClients));
   EXPECT_NE(first, second);
   TestFolder seeded, again;
-  ASSERT_OK_AND_ASSIGN(const auto third, RunTiny(Options(seeded.db(), 2), PrivateParts(true), kClients));
-  EXPECT_EQ(Value(RunTiny(Options(again.db(), 2), PrivateParts(true), kClients)), third);
-  EXPECT_FALSE(std::filesystem::exists(Read(seeded.db()).folder + "/noise.key"));
+  ASSERT_OK_AND_ASSIGN(const auto third, RunTiny(PrivateOptions(seeded.db(), 2), PrivateParts(true), kPrivateClients));
+  EXPECT_EQ(Value(RunTiny(PrivateOptions(again.db(), 2), PrivateParts(true), kPrivateClients)), third);
+  EXPECT_FALSE(std::filesystem::exists(ReadStored(seeded.db()).folder + "/noise.key"));
 }
 
 TEST(PrivateRun, Budget_EndsTheRunBeforeTheRoundThatWouldExceedIt) {
   TestFolder folder;
   const double three = EpsilonAfter(3, 2), four = EpsilonAfter(4, 2);
-  CoordinatorOptions options = Options(folder.db(), 10, (three + four) / 2);
-  ASSERT_OK(RunTiny(options, PrivateParts(false), kClients));
-  Stored stored = Read(folder.db());
+  CoordinatorOptions options = PrivateOptions(folder.db(), 10, (three + four) / 2);
+  ASSERT_OK(RunTiny(options, PrivateParts(false), kPrivateClients));
+  Stored stored = ReadStored(folder.db());
   EXPECT_THAT(stored.rounds, SizeIs(3));
   EXPECT_EQ(stored.run.status, "finished");
   EXPECT_LE(*stored.rounds.back().epsilon, options.scenario.privacy.epsilon);
   // Resumed it has finished, and with more budget it goes further.
   options.resume = "latest";
-  ASSERT_OK(RunTiny(options, PrivateParts(false), kClients));
-  EXPECT_THAT(Read(folder.db()).rounds, SizeIs(3));
+  ASSERT_OK(RunTiny(options, PrivateParts(false), kPrivateClients));
+  EXPECT_THAT(ReadStored(folder.db()).rounds, SizeIs(3));
   options.scenario.privacy.epsilon = EpsilonAfter(5, 2) * 1.01;
-  ASSERT_OK(RunTiny(options, PrivateParts(false), kClients));
-  stored = Read(folder.db());
+  ASSERT_OK(RunTiny(options, PrivateParts(false), kPrivateClients));
+  stored = ReadStored(folder.db());
   EXPECT_THAT(stored.rounds, SizeIs(5));
   EXPECT_LE(*stored.rounds.back().epsilon, options.scenario.privacy.epsilon);
 }
 
 TEST(PrivateRun, WhatCannotKeepItsBudget_IsNotBegun) {
   TestFolder folder;
-  EXPECT_THAT(RunTiny(Options(folder.db(), 10, 0.01), PrivateParts(false), kClients).status(),
+  EXPECT_THAT(RunTiny(PrivateOptions(folder.db(), 10, 0.01), PrivateParts(false), kPrivateClients).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("not one round fits into the budget")));
   RunParts plain = PrivateParts(false);
   plain.noise = {};
-  EXPECT_THAT(RunTiny(Options(folder.db(), 10, 1), plain, kClients).status(),
+  EXPECT_THAT(RunTiny(PrivateOptions(folder.db(), 10, 1), plain, kPrivateClients).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("adds none; take \"dp_fedavg\"")));
-  CoordinatorOptions options = Options(folder.db(), 10);
+  CoordinatorOptions options = PrivateOptions(folder.db(), 10);
   options.scenario.selection.name = "oort";
-  EXPECT_THAT(RunTiny(options, PrivateParts(false), kClients).status(),
+  EXPECT_THAT(RunTiny(options, PrivateParts(false), kPrivateClients).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("draws clients by their data")));
   EXPECT_FALSE(std::filesystem::exists(folder.db() + ".models")) << "nothing was written";
 }
 
 TEST(PrivateRun, WithoutItsKey_IsNotResumed) {
   TestFolder folder;
-  CoordinatorOptions options = Options(folder.db(), 2);
-  ASSERT_OK(RunTiny(options, PrivateParts(false), kClients));
-  const std::string path = Read(folder.db()).folder + "/noise.key";
+  CoordinatorOptions options = PrivateOptions(folder.db(), 2);
+  ASSERT_OK(RunTiny(options, PrivateParts(false), kPrivateClients));
+  const std::string path = ReadStored(folder.db()).folder + "/noise.key";
   std::filesystem::remove(path);
   options.resume = "latest";
   options.scenario.run.rounds = 3;
-  EXPECT_THAT(RunTiny(options, PrivateParts(false), kClients).status(),
+  EXPECT_THAT(RunTiny(options, PrivateParts(false), kPrivateClients).status(),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("there is no noise key")));
 }
 
 // Its file is gone, and other updates under the same noise would show their difference.
 TEST(PrivateRun, VersionThatWasReleased_IsNotMadeAgain) {
   TestFolder folder;
-  CoordinatorOptions options = Options(folder.db(), 2);
-  ASSERT_OK(RunTiny(options, PrivateParts(false), kClients));
-  std::filesystem::remove(Read(folder.db()).folder + "/round-000002.safetensors");
+  CoordinatorOptions options = PrivateOptions(folder.db(), 2);
+  ASSERT_OK(RunTiny(options, PrivateParts(false), kPrivateClients));
+  std::filesystem::remove(ReadStored(folder.db()).folder + "/round-000002.safetensors");
   options.resume = "latest";
   options.scenario.run.rounds = 3;
-  EXPECT_THAT(RunTiny(options, PrivateParts(false), kClients).status(),
+  EXPECT_THAT(RunTiny(options, PrivateParts(false), kPrivateClients).status(),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("would reveal their difference")));
 }
 
@@ -160,9 +160,9 @@ TEST(PrivateRun, KilledAnywhere_SameDigestsOneSpendAndNeverAboveTheBudget) {
     SCOPED_TRACE(fmt::format("killed at operation {}", victim));
     TestFolder folder;
     ASSERT_OK((*History::Open(folder.db(), History::Access::kReadWrite))->Close());
-    CoordinatorOptions options = Options(folder.db(), 10, budget);
+    CoordinatorOptions options = PrivateOptions(folder.db(), 10, budget);
     if (testing::EndsBefore(victim, options, [&](const CoordinatorOptions& doomed) {
-          return RunTiny(doomed, PrivateParts(false), kClients);
+          return RunTiny(doomed, PrivateParts(false), kPrivateClients);
         }))
       break;
     ++points;
@@ -182,8 +182,8 @@ TEST(PrivateRun, KilledAnywhere_SameDigestsOneSpendAndNeverAboveTheBudget) {
         ready += before.size() > models.size();
       }
     }
-    ASSERT_OK(RunTiny(options, PrivateParts(false), kClients));
-    const Stored stored = Read(folder.db());
+    ASSERT_OK(RunTiny(options, PrivateParts(false), kPrivateClients));
+    const Stored stored = ReadStored(folder.db());
     EXPECT_EQ(stored.run.status, "finished");
     ASSERT_THAT(stored.rounds, SizeIs(3));
     for (const RoundRow& round : stored.rounds) {
@@ -206,10 +206,10 @@ TEST(PrivateRun, CorrelatedNoise_IsAccountedForAsAWholeAndSurvivesARestart) {
   parts.noise.bands = 2;
   parts.noise.separation = 2;
   TestFolder folder, parted;
-  CoordinatorOptions options = Options(folder.db(), 4);
+  CoordinatorOptions options = PrivateOptions(folder.db(), 4);
   options.scenario.selection = {.name = "spaced", .settings = {{"separation", int64_t{2}}}};
-  ASSERT_OK_AND_ASSIGN(const auto whole, RunTiny(options, parts, kClients));
-  const Stored stored = Read(folder.db());
+  ASSERT_OK_AND_ASSIGN(const auto whole, RunTiny(options, parts, kPrivateClients));
+  const Stored stored = ReadStored(folder.db());
   ASSERT_THAT(stored.rounds, SizeIs(4));
   for (const RoundRow& round : stored.rounds) {
     const int64_t times = (round.round + 1) / 2;  // at least two versions apart, in columns (1, 1/2)
@@ -219,19 +219,19 @@ TEST(PrivateRun, CorrelatedNoise_IsAccountedForAsAWholeAndSurvivesARestart) {
   }
   options.db_path = parted.db();
   options.scenario.run.rounds = 2;
-  ASSERT_OK(RunTiny(options, parts, kClients));
+  ASSERT_OK(RunTiny(options, parts, kPrivateClients));
   options.resume = "latest";
   options.scenario.run.rounds = 4;
-  ASSERT_OK_AND_ASSIGN(const auto resumed, RunTiny(options, parts, kClients));
+  ASSERT_OK_AND_ASSIGN(const auto resumed, RunTiny(options, parts, kPrivateClients));
   EXPECT_EQ(resumed, whole);
 }
 
 // Abandoned attempts count too.
 TEST(PrivateRun, AbandonedAttempts_SpendAndMayEndTheRun) {
   TestFolder folder;
-  CoordinatorOptions options = Options(folder.db(), 10, (EpsilonAfter(2, 2) + EpsilonAfter(3, 2)) / 2);
+  CoordinatorOptions options = PrivateOptions(folder.db(), 10, (EpsilonAfter(2, 2) + EpsilonAfter(3, 2)) / 2);
   options.scenario.server.max_attempts = 5;
-  options.scenario.server.min_reports = kCohort;
+  options.scenario.server.min_reports = kPrivateCohort;
   options.enforce_deadline = false;
   FakeFleet fleet(options);
   fleet.act = [](Coordinator& coordinator, const std::string& client_id, const Task& task) {
@@ -241,10 +241,10 @@ TEST(PrivateRun, AbandonedAttempts_SpendAndMayEndTheRun) {
   Status ended;
   {
     ASSERT_OK_AND_ASSIGN(const auto coordinator, CreateCoordinator(options, PrivateParts(false)));
-    ended = fleet.Run(*coordinator, Names(kClients));
+    ended = fleet.Run(*coordinator, Names(kPrivateClients));
   }
   EXPECT_THAT(Message(ended), HasSubstr("privacy.epsilon"));
-  const Stored stored = Read(folder.db());
+  const Stored stored = ReadStored(folder.db());
   ASSERT_THAT(stored.rounds, SizeIs(2));
   for (const RoundRow& round : stored.rounds) {
     EXPECT_EQ(round.status, "abandoned");

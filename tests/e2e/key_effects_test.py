@@ -51,7 +51,7 @@ class KeyEffects(RivuletTest):
         """Records of which one has a label that no model has: its client fails at every task."""
         image = bytes(784)
         records = [harness.example(image, 77 if i == 5 else 3) for i in range(12)]
-        return {"data.train": self.write("bad.tfrecord", harness.tfrecord(records)), "data.partition.clients": 3,
+        return {"data.train": self.write("bad.tfrecord", harness.tfrecord(records)), "data.test": "", "data.partition.clients": 3,
                 "server.clients_per_round": 3}
 
     def attempts(self, settings):
@@ -311,8 +311,9 @@ class KeyEffects(RivuletTest):
 
     def test_data__train(self):
         other = {"data.train": self.write("other.tfrecord", harness.tfrecord(
-            [harness.example(bytes([i]) * 784, i % 10) for i in range(60)]))}
+            [harness.example(bytes([i]) * 784, i % 10) for i in range(60)])), "data.test": ""}
         self.changes(other)
+        self.refused({"data.train": self.path("othre.tfrecord")}, "othre.tfrecord", "Did you mean 'other.tfrecord'?")
 
     def test_data__tests(self):
         test = self.write("test.tfrecord", harness.tfrecord([harness.example(bytes(784), 1)]))

@@ -42,7 +42,7 @@ class ServeTest(harness.RivuletTest):
 
     def setUp(self):
         super().setUp()
-        self.simulate()
+        self.simulate("--set", "run.keep_models=all")
         self.run_id = self.query("SELECT run_id FROM runs")[0][0]
 
     def model(self, *arguments, code=0):
@@ -112,6 +112,20 @@ class ServeTest(harness.RivuletTest):
         kept = sorted(name for name in os.listdir(self.path("runs.sqlite.models/pointed")) if name.endswith(".safetensors"))
         self.assertLessEqual(len(kept), 4)
 
+    def test_explain_names_the_clients_and_rounds(self):
+        self.point("digits", f"{self.run_id}:3")
+        self.point("digits", f"canary={self.run_id}:4", "--percent", "5")
+        told = json.loads(self.model("explain", "digits", "--json").out)
+        self.assertEqual((told["run_id"], told["round"], told["labels"], told["seed"]), (self.run_id, 3, "stable", "7"))
+        self.assertEqual(told["files"], "as pointed to")
+        clients, updates, examples = self.query("SELECT count(DISTINCT client_id), count(*), sum(examples) FROM client_rounds "
+                                                "WHERE status = 'folded' AND committed_round <= 3")[0]
+        self.assertEqual((told["clients"], told["updates"], told["examples"]), (clients, updates, examples))
+        self.assertEqual(told["test/accuracy"], self.metric("test/accuracy")[3 if len(self.metric("test/accuracy")) > 4 else 2])
+        self.assertEqual(json.loads(self.model("explain", "digits=canary", "--json").out)["round"], 4)
+        self.assertEqual(json.loads(self.model("explain", "digits=1", "--json").out)["round"], 3)
+        self.assert_refused(self.model("explain", "digits=7", code=1), "digits")
+
     def test_what_cannot_be_served_is_not_pointed_to(self):
         self.assert_refused(self.model("point", "digits", f"{self.run_id}:9", code=1), "no round 9")
         self.assert_refused(self.model("point", "digits", "nobody", code=1), "nobody")
@@ -175,7 +189,7 @@ class ServeTest(harness.RivuletTest):
         self.assertEqual(status, 200, reply)
         self.assert_close(reply["outputs"]["logits"][4], wanted[4])
         metrics = self.call("/metrics", raw=True)[1].decode()
-        self.assertIn('rivulet_serve_requests_total{model="digits",label="stable",version="1",end="answered"} 3', metrics)
+        self.assertIn('rivulet_serve_requests_total{model="digits",label="stable",version="1",end="answered"} 5', metrics)
 
     def test_same_answers_as_model_evaluate(self):
         records = [(image(n), n % 10) for n in range(50)]
@@ -208,6 +222,7 @@ class ServeTest(harness.RivuletTest):
                     failures.append(content)
                 else:
                     rounds.append(int(reply.headers["rivulet-version"].split("/")[1]))
+            connection.close()
 
         threads = [threading.Thread(target=ask) for _ in range(3)]
         for thread in threads:
@@ -272,7 +287,7 @@ class ServeTest(harness.RivuletTest):
         self.assertEqual(self.call(infer, given())[0], 200)
         for body in (given(shape=[2**62, 28, 28, 1]), given(shape=[-1, 28, 28, 1]), given(shape=[]), given(data=[1]),
                      given(name="other"), given(datatype="FP99"), given(data=["a"] * PIXELS), given(shape=[9, 28, 28, 1]),
-                     given(parameters={"binary_data_size": 2**40}), given(data=[1e300] * PIXELS), {"inputs": given()["inputs"] * 10_000},
+                     given(parameters={"binary_data_size": 2**40}), given(data=[1e300] * PIXELS), {"inputs": given(data=[1])["inputs"] * 10_000},
                      {}, [], b"{", b"[" * 100_000, b""):
             status, reply, _ = self.call(infer, body)
             self.assertEqual(status, 400, reply)

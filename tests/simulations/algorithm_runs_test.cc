@@ -156,6 +156,30 @@ TEST_F(CountingTest, PoissonCohorts_HoweverTheyAreRun_AreOfTheVersionAlone) {
   }
 }
 
+// Who is there of a deployment's members is not known beforehand, and who fails is replaced.
+TEST_F(CountingTest, FixedCohorts_AreAccountedForAsASampleInSimulationsAlone) {
+  Scenario scenario = CountingScenario();
+  scenario.run.rounds = 2;
+  scenario.algorithm = {.name = "dp_fedavg", .settings = {{"noise_multiplier", 4.0}, {"noise_source", std::string("seeded")}}};
+  scenario.privacy.clip = 0.1;
+  const Trace simulated = Simulate(scenario, 2, "fixed.sqlite");
+  ASSERT_OK(simulated.status);
+  EXPECT_EQ(Deploy(scenario, "fixed-deployed.sqlite").digests, simulated.digests);
+  const auto rates = [&](const std::string& db) {
+    const auto history = History::Open(Path(db), History::Access::kReadOnly);
+    EXPECT_OK(history);
+    std::vector<double> rates;
+    for (const RoundRow& round : *(*history)->Rounds((*history)->ResolveRun("latest")->run_id))
+      rates.push_back(*round.sampling_rate);
+    return rates;
+  };
+  const double share = static_cast<double>(scenario.server.clients_per_round) /
+                       static_cast<double>(scenario.data.partition.clients);
+  ASSERT_LT(share, 1);
+  EXPECT_THAT(rates("fixed.sqlite"), ElementsAre(share, share));
+  EXPECT_THAT(rates("fixed-deployed.sqlite"), ElementsAre(1, 1));
+}
+
 // What an update goes through on its way is the client's, wherever that is: clipped, with noise of the seed, rounded.
 TEST_F(SimulatorTest, ClippedNoisyAndEncoded_DeployedAsSimulated) {
   Scenario scenario = SmallScenario();

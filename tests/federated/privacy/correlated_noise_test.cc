@@ -15,11 +15,11 @@ namespace {
 constexpr int64_t kElements = 3000;
 constexpr double kDeviation = 1 << 20;
 
-DiscreteGaussian Law() { return DiscreteGaussian(*NoiseScale::AtLeast(kDeviation)); }
+DiscreteGaussian FreshLaw() { return DiscreteGaussian(*NoiseScale::AtLeast(kDeviation)); }
 
 std::vector<std::vector<int64_t>> Versions(int64_t bands, int64_t count) {
   const NoiseKey key = SeededKey(3);
-  CorrelatedNoise noise(Law(), WholeBands(bands), kElements);
+  CorrelatedNoise noise(FreshLaw(), WholeBands(bands), kElements);
   std::vector<std::vector<int64_t>> versions;
   for (int64_t version = 1; version <= count; ++version) {
     auto one = noise.Of(key, version, 1);
@@ -42,7 +42,7 @@ TEST(CorrelatedNoise, Versions_SolveTheBandedSystem) {
     const auto whole = WholeBands(bands);
     for (size_t t = 0; t < versions.size(); ++t) {
       std::vector<int64_t> fresh(kElements);
-      ASSERT_OK(DrawNoise(*SeededKey(3).Derive(t + 1, NoisePurpose::kSum), Law(), 0, fresh));
+      ASSERT_OK(DrawNoise(*SeededKey(3).Derive(t + 1, NoisePurpose::kSum), FreshLaw(), 0, fresh));
       for (size_t i = 0; i < 50; ++i) {
         double sum = 0, off = 0;
         for (size_t j = 0; j < whole.size() && j <= t; ++j) {
@@ -58,7 +58,7 @@ TEST(CorrelatedNoise, Versions_SolveTheBandedSystem) {
 TEST(CorrelatedNoise, ARestartAnywhere_IsTheSameNoiseOnAnyNumberOfThreads) {
   const auto versions = Versions(4, 12);
   for (const int64_t version : {1, 5, 12}) {
-    CorrelatedNoise again(Law(), WholeBands(4), kElements);
+    CorrelatedNoise again(FreshLaw(), WholeBands(4), kElements);
     EXPECT_EQ(*again.Of(SeededKey(3), version, 3), versions[static_cast<size_t>(version - 1)]);
     EXPECT_EQ(*again.Of(SeededKey(3), 2, 1), versions[1]) << "and back";
   }

@@ -62,7 +62,7 @@ TEST(Poisson, Draw_IsOfTheKeyTheVersionAndTheNameAlone) {
   EXPECT_NE(SeedOf(CohortKey(privacy::SeededKey(5), 1)), SeedOf(CohortKey(privacy::SeededKey(5), 2)));
 }
 
-std::vector<int64_t> Ranks(const std::string& name, const SettingValues& settings, const CohortDraw& draw) {
+std::vector<int64_t> RanksOf(const std::string& name, const SettingValues& settings, const CohortDraw& draw) {
   const auto selector = Selector::Create({name, settings});
   EXPECT_OK(selector);
   const auto order = (*selector)->OrderOf(draw);
@@ -81,7 +81,7 @@ TEST(Spaced, Separation_IsHowManyVersionsApartOneIsDrawn) {
         if (version > 0) known.push_back({rank, {.version = version}});
       }
       const auto ranks =
-          Ranks("spaced", {{"separation", separation}}, {.round = round, .members = 12, .wanted = 3, .known = known});
+          RanksOf("spaced", {{"separation", separation}}, {.round = round, .members = 12, .wanted = 3, .known = known});
       ASSERT_GE(ranks.size(), 3u) << "nine of twelve rest at most";
       for (size_t i = 0; i < 3; ++i) {
         int64_t& version = last[static_cast<size_t>(ranks[i])];
@@ -95,8 +95,8 @@ TEST(Spaced, Separation_IsHowManyVersionsApartOneIsDrawn) {
 TEST(Spaced, WhenAllRest_NobodyIsDrawn) {
   const std::vector<CohortDraw::Known> known = {{0, {.version = 3}}, {1, {.version = 2}}};
   const CohortDraw draw = {.round = 4, .members = 2, .known = known};
-  EXPECT_THAT(Ranks("spaced", {{"separation", int64_t{3}}}, draw), ::testing::IsEmpty());
-  EXPECT_THAT(Ranks("spaced", {{"separation", int64_t{2}}}, draw), ::testing::ElementsAre(1));
+  EXPECT_THAT(RanksOf("spaced", {{"separation", int64_t{3}}}, draw), ::testing::IsEmpty());
+  EXPECT_THAT(RanksOf("spaced", {{"separation", int64_t{2}}}, draw), ::testing::ElementsAre(1));
 }
 
 }  // namespace

@@ -33,12 +33,12 @@ void Rounds::BeginSecureStep(int step, std::vector<Action>& actions) {
 }
 
 // Named by what its bytes are: a client that is told of another's can still not fetch it.
-void Rounds::AddStepInput(const Lease& lease, Task& task) const {
+void Rounds::AddStepInput(Task& task) const {
   if (attempt_ == nullptr || attempt_->secure == nullptr) return;
-  StatusOr<std::string> input = attempt_->secure->InputFor(lease.client_id);
+  StatusOr<std::string> input = attempt_->secure->InputFor(task.client_id);
   if (!input.ok()) return;  // the half has begun no step for it: the client waits
   const Digest digest = Sha256Of(*input);
-  attempt_->step_inputs[digest.Hex()] = {lease.task, std::make_shared<const std::string>(*std::move(input))};
+  attempt_->step_inputs[digest.Hex()] = {task.id, std::make_shared<const std::string>(*std::move(input))};
   task.inputs.push_back({"step", {BlobId::Form::kBytes, digest}});
 }
 

@@ -100,7 +100,7 @@ Status Serve(const ServeArguments& arguments) {
   if (!address.ok()) return AsUsageError(Annotate(address.status(), "--grpc"));
   const auto tell = [](const std::string& sentence) { PrintNote(sentence, Note::kImportant); };
   RIVULET_ASSIGN_OR_RETURN(const Security security,
-                           SecurityOf(arguments.security, kServeRole, *address, dbs.front() + ".serve", tell));
+                           SecurityOf(arguments.security, kModelsRole, *address, dbs.front() + ".serve", tell));
   for (const std::string& model : arguments.models) {
     const size_t equals = model.find('=');
     const std::string name = model.substr(0, equals);

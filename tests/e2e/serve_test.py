@@ -8,6 +8,7 @@ import re
 import signal
 import socket
 import sqlite3
+import ssl
 import struct
 import subprocess
 import threading
@@ -314,9 +315,33 @@ class ServeTest(harness.RivuletTest):
         self.point("digits", f"{self.run_id}:1")
         common = ("serve", "--db", self.path("runs.sqlite"), "--model", "digits")
         self.assert_refused(self.run_rivulet(*common, "--grpc", "0.0.0.0:0", "--insecure"), "--insecure")
-        self.assert_refused(self.run_rivulet(*common), "ca kit serve/")
+        self.assert_refused(self.run_rivulet(*common), "ca kit models/")
         self.assert_refused(self.run_rivulet(*common, "--grpc", "127.0.0.1:0", "--http", "0.0.0.0:0", "--insecure"), "--http")
         self.assert_refused(self.run_rivulet("serve", "--db", self.path("runs.sqlite"), "--model", "nobody", "--insecure"), "nobody")
+
+    def test_callers_need_the_role_serve(self):
+        self.run_rivulet("ca", "init", "--name", "study", code=0)
+        self.run_rivulet("ca", "issue", "models/localhost", "--host", "127.0.0.1", "--out", "models", code=0)
+        for name in ("serve/shop", "client/alice", "operator/ada"):
+            self.run_rivulet("ca", "issue", name, "--out", name.split("/")[1], code=0)
+        self.point("digits", f"{self.run_id}:1")
+        process = self.start("serve", "--db", self.path("runs.sqlite"), "--model", "digits", "--grpc", "127.0.0.1:0", "--http",
+                             "127.0.0.1:0", "--tls", "models")
+        self.follow(process, "server")
+        grpc, port = re.search(r"gRPC at (\S+) and over HTTP at https://127\.0\.0\.1:(\d+)/", process.stdout.readline()).groups()
+        statuses = {}
+        for caller in ("shop", "alice", "ada"):
+            context = ssl.create_default_context(cafile=self.path("models/authority.crt"))
+            context.load_cert_chain(self.path(f"{caller}/node.crt"), self.path(f"{caller}/node.key"))
+            connection = http.client.HTTPSConnection("127.0.0.1", int(port), context=context, timeout=60)
+            connection.request("GET", "/v2/models/digits")
+            statuses[caller] = connection.getresponse().status
+            connection.close()
+        self.assertEqual(statuses, {"shop": 200, "alice": 403, "ada": 403})
+        self.run_rivulet("bench", "serve", "digits", "--grpc", grpc, "--tls", "shop", "--seconds", "1", code=0)
+        self.assert_refused(self.run_rivulet("bench", "serve", "digits", "--grpc", grpc, "--tls", "alice"), "serve/")
+        self.assert_refused(self.run_rivulet("serve", "--model", "digits", "--db", self.path("runs.sqlite"), "--tls", "shop"), "models/")
+        self.stop(process, "server")
 
     def test_a_kill_leaves_the_old_pointers_or_the_new(self):
         self.point("digits", f"{self.run_id}:1")

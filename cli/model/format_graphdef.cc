@@ -38,13 +38,16 @@ Status WriteGraphDef(const ExportRequest& request) {
   return absl::OkStatus();
 }
 
+// A frozen graph holds the weights, so it may be as large as a message of protobuf can.
+const GraphImport kFrozen = {.limits = {.bytes = (size_t{1} << 31) - 1}, .roots = {}};
+
 // FOLDER/graph.pb with variables, and FOLDER/model.safetensors with their values.
 Status ReadGraphDef(const ImportRequest& request) {
   if (!request.shapes.empty()) return UsageError("a GraphDef has the shapes of its inputs; leave --shape out");
   if (!request.values.empty()) return UsageError("--value is for ONNX models; leave it out");
   FileSystem& files = FileSystem::Default();
   RIVULET_ASSIGN_OR_RETURN(const std::string bytes, files.ReadAll(request.file));
-  const StatusOr<Graph> frozen = request.file.ends_with(".pbtxt") ? ParseGraphText(bytes) : ParseGraph(bytes);
+  const StatusOr<Graph> frozen = request.file.ends_with(".pbtxt") ? ParseGraphText(bytes) : ParseGraph(bytes, kFrozen);
   if (!frozen.ok()) return Annotate(frozen.status(), request.file);
   RIVULET_ASSIGN_OR_RETURN(const UnfrozenGraph unfrozen, Unfreeze(*frozen));
   if (unfrozen.variables.empty())

@@ -37,6 +37,11 @@ Status Export(const ExportArguments& arguments) {
   if (format->write == nullptr)
     return UsageError("{} is not written; formats that are: {}", format->name, Join(FormatsThat(true), ", "));
   RIVULET_ASSIGN_OR_RETURN(const ModelSource source, LoadModelSource(arguments.source));
+  if (source.weights_alone && !format->weights_alone)
+    return UsageError(
+        "{} has weights without a graph, as its clients train in their own way; --format {} needs a graph. Formats of "
+        "weights alone are npz, pytorch and safetensors",
+        source.title, format->name);
   return format->write({source, arguments.out, arguments.external_data, arguments.json});
 }
 

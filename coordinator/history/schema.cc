@@ -145,7 +145,16 @@ std::string ViewsSql() {
            "       t.task AS rowid\n{}",
            Word("a.kind", kTaskLetters), Word("a.kind", kTaskKinds), Word("t.status", kTaskStates), folded,
            kVersionOfTask, folded, kVersionOfTask, Listed<kTaskColumns, kStored>(OfTask), tasks));
-  view("metrics", MetricsOf(0) + MetricsOf(1) + MetricsOf(2) +
+  // What a private run has spent is in its attempts' rows.
+  const auto spent = [](std::string_view name, std::string_view column) {
+    return fmt::format(
+        "SELECT r.run_id, a.round, 'federated', NULL, '{}', a.{}, NULL, NULL\n"
+        "FROM attempt a JOIN run r ON r.run = a.run\n"
+        "WHERE a.kind = {} AND a.status = {} AND a.{} IS NOT NULL\nUNION ALL\n",
+        name, column, kTrain, kCommitted, column);
+  };
+  view("metrics", MetricsOf(0) + MetricsOf(1) + MetricsOf(2) + spent("privacy/epsilon", "epsilon") +
+                      spent("privacy/participant_epsilon", "participant_epsilon") +
                       fmt::format("SELECT r.run_id, a.round, 'federated', NULL, '{}', a.train_loss, NULL, NULL\n"
                                   "FROM attempt a JOIN run r ON r.run = a.run\n"
                                   "WHERE a.kind = {} AND a.status = {} AND a.train_loss IS NOT NULL\nUNION ALL\n"

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "dataflow/resources/async_op.h"
+#include "dataflow/session/growing_lists.h"
 #include "engine/graph/compose.h"
 #include "engine/graph/function.h"
 #include "engine/graph/op.h"
@@ -34,6 +35,7 @@ bool HasDynamicNode(const Function& function) {
   std::vector<bool> known(function.body->nodes().size(), false);
   for (const Node* node : NodesOf(function)) {
     if (RunsFunctions(node->type()) && MustBeCut(*function.body, *node)) return true;
+    if (IsGrowingStack(*function.body, *node)) return true;
     known[static_cast<size_t>(node->id())] = IsKnown(*node, known);
     // The bounds of a range are mostly arguments, which are known where the function is compiled for its call.
     if (!HasDynamicSizes(*node) || node->type() == "Range") continue;

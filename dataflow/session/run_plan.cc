@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "dataflow/session/cut_call.h"
+#include "dataflow/session/growing_lists.h"
 #include "engine/base/nearest.h"
 #include "engine/graph/function.h"
 #include "engine/graph/function_call.h"
@@ -316,13 +317,15 @@ class Planner {
       made_by.outputs.push_back(value);
       made_by.fetches.push_back(graph_->nodes()[id]->output(output.second).name());
     }
-    // A part of NoOps only joins control edges. It stays a step, since others wait for it, but compiling an empty
-    // program for it would cost more than running it.
+    // A part of NoOps only joins control edges, and one without outputs and targets made lists for other parts, which
+    // make them again. Both stay steps, since others wait for them, but there is nothing to run.
     for (size_t part = 0; part < members_.size(); ++part) {
       PlanPart& made = plan_->parts[part];
-      made.nothing = made.fetches.empty() &&
-                     std::all_of(members_[part].begin(), members_[part].end(),
-                                 [](const Node* node) { return node->type() == "NoOp" || node->type() == "Const"; });
+      made.nothing =
+          made.fetches.empty() &&
+          (made.targets.empty() || std::all_of(members_[part].begin(), members_[part].end(), [](const Node* node) {
+             return node->type() == "NoOp" || node->type() == "Const";
+           }));
     }
     return Order();
   }
@@ -470,6 +473,16 @@ class Planner {
             "itself",
             consumer->type(), consumer->name(), input.node->type(), input.node->name());
       if (place == Place::kAnywhere || part_of_[Id(input.node)] == static_cast<int>(builder.index)) {
+        RIVULET_ASSIGN_OR_RETURN(Node * copy, CopyNode(input.node, builder));
+        return copy->output(input.port);
+      }
+      // A list lives in the memory of its program, so a part that needs it makes it again.
+      if (place == Place::kPart && input.dtype() == DType::kVariant) {
+        if (!CanRunAgain(*input.node))
+          return Unimplemented(
+              "{} '{}' takes the list '{}' behind an op whose size follows from values, and {} '{}' cannot run again "
+              "there: it has an effect, draws random numbers or takes a variable",
+              consumer->type(), consumer->name(), input.name(), input.node->type(), input.node->name());
         RIVULET_ASSIGN_OR_RETURN(Node * copy, CopyNode(input.node, builder));
         return copy->output(input.port);
       }
@@ -638,7 +651,15 @@ class Planner {
 }  // namespace
 
 StatusOr<std::shared_ptr<const RunPlan>> PlanRun(std::shared_ptr<const Graph> graph, const RunNames& names) {
-  return Planner(std::move(graph), names).Run();
+  RIVULET_ASSIGN_OR_RETURN(GatheredLists lists, GatherGrowingLists(std::move(graph)));
+  if (lists.gathered.empty()) return Planner(std::move(lists.graph), names).Run();
+  RunNames instead = names;
+  for (std::vector<std::string>* const wanted : {&instead.fetches, &instead.targets})
+    for (std::string& name : *wanted)
+      if (const auto gather = lists.gathered.find(name);
+          gather != lists.gathered.end() && std::ranges::find(names.feeds, name) == names.feeds.end())
+        name = gather->second;
+  return Planner(std::move(lists.graph), instead).Run();
 }
 
 }  // namespace rivulet

@@ -36,6 +36,13 @@ const Slot* SlotOf(const TensorList& list, uint32_t index) {
   return slot;
 }
 
+// Whether an element of this version was ever set.
+bool HasElements(const TensorList& list) {
+  for (uint32_t i = 0; i < list.length; ++i)
+    if (const Slot* slot = SlotOf(list, i); slot != nullptr && slot->element != nullptr) return true;
+  return false;
+}
+
 }  // namespace
 
 DType TensorListStore::ElementType(const TensorList* list) {
@@ -130,9 +137,14 @@ StatusOr<const TensorList*> TensorListStore::Set(const TensorList* list, int64_t
   const uint32_t at = static_cast<uint32_t>(index);
   if (dtype != list->buffer->dtype) [[unlikely]]
     return InvalidArgument("a list of {} cannot hold an element of {}", Name(list->buffer->dtype), Name(dtype));
-  if (list->buffer->has_elements && bytes != list->buffer->element_bytes) [[unlikely]]
-    return InvalidArgument("the list has elements of {} bytes, and one of {} was to be put into it; all have one shape",
-                           list->buffer->element_bytes, bytes);
+  if (list->buffer->has_elements && bytes != list->buffer->element_bytes) [[unlikely]] {
+    if (HasElements(*list))
+      return InvalidArgument(
+          "the list has elements of {} bytes, and one of {} was to be put into it; all have one shape",
+          list->buffer->element_bytes, bytes);
+    // An empty list that became two: the elements of the other are not those of this one.
+    RIVULET_ASSIGN_OR_RETURN(list, Create(dtype, list->length, list->buffer->max_length));
+  }
   RIVULET_ASSIGN_OR_RETURN(const TensorList writable, Writable(list, std::max(list->length, at + 1)));
   TensorList::Buffer& buffer = *writable.buffer;
   RIVULET_ASSIGN_OR_RETURN(*element, Allocate(bytes));

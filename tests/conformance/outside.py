@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 """Conformance with models from outside: PyTorch's modules, ONNX's own suites, TensorFlow's graphs and Keras' models.
 
-  outside.py --rivulet build/release/rivulet --write docs/reference/outside.md
+  outside.py --rivulet build/release/rivulet --python venv-torch/bin/python3 venv-tf/bin/python3 --write docs/reference/outside.md
 
 Needs the packages torch, onnx and onnxscript for the parts "torch" and "onnx", and tensorflow for the parts "tensorflow",
-"keras" and "applications"; torchvision and transformers for the networks that come from them. Modules of a package that is
-missing are left out and named. Without --write the table is printed.
+"keras" and "applications"; torchvision and transformers for the networks that come from them. A part runs in this Python, or
+in the first of --python that has its package. Modules of a package that is missing are left out and named. Without --write
+the table is printed.
 
-With --keep, rows stay in a folder and are not computed again: parts may run one by one, with different Pythons.
+With --keep, rows stay in a folder and are not computed again, so that a long run can be continued.
 """
 
 import argparse
-import importlib.util
 import json
 import os
 import pathlib
@@ -56,6 +56,10 @@ def row_of(part, name, arguments):
     return keras_step.trained(entry, arguments.runner, not arguments.no_steps)
 
 
+def is_done(file):
+    return file.exists() and "crash" not in json.loads(file.read_text())
+
+
 def compute_rows(part, arguments, folder):
     """Writes the rows that `folder` lacks. Networks have a process each, so that one's memory is not the next one's."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -77,17 +81,33 @@ def compute_rows(part, arguments, folder):
     names = names_of(part)
     for order, name in enumerate(names):
         file = folder / f"{name}.json"
-        if file.exists() or (arguments.only and name not in arguments.only):
+        if is_done(file) or (arguments.only and name not in arguments.only):
             continue
         if part == "applications" and arguments.only != [name]:
-            run_part(part, arguments, folder.parent, ["--only", name])
+            code = run_part(sys.executable, part, arguments, folder.parent, ["--only", name])
+            if not file.exists():
+                row = {"name": name, "crash": f"its process ended with {code}", "order": order, "of": len(names)}
+                file.write_text(json.dumps(row))
             continue
-        row = {**row_of(part, name, arguments), "order": order, "of": len(names)}
+        try:
+            row = row_of(part, name, arguments)
+        except Exception as error:  # of a peer or of the comparison; what the program refuses is a row
+            row = {"name": name, "crash": f"{type(error).__name__}: {error}"}
+        row.update(order=order, of=len(names))
         print(part, json.dumps(row)[:300], file=sys.stderr, flush=True)
         file.write_text(json.dumps(row))
 
 
-def run_part(part, arguments, keep, more=()):
+def python_of(part, arguments):
+    """The first Python that has the part's package, or None."""
+    asks = f"import importlib.util, sys; sys.exit(importlib.util.find_spec('{PARTS[part]}') is None)"
+    for python in (sys.executable, *arguments.python):
+        if subprocess.run([python, "-c", asks], check=False).returncode == 0:
+            return python
+    return None
+
+
+def run_part(python, part, arguments, keep, more=()):
     options = ["--rivulet", arguments.rivulet, "--runner", arguments.runner, "--keep", str(keep), "--rows", part]
     for name in ("suites", "families"):
         if getattr(arguments, name):
@@ -96,13 +116,14 @@ def run_part(part, arguments, keep, more=()):
         options.append("--no-steps")
     if arguments.only and not more:
         options += ["--only", *arguments.only]
-    return subprocess.run([sys.executable, __file__, *options, *more], check=False).returncode
+    return subprocess.run([python, __file__, *options, *more], check=False).returncode
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rivulet", default=os.environ.get("RIVULET_BINARY", "build/release/rivulet"), help="the program")
     parser.add_argument("--runner", help="conformance_tensorflow_graphs [beside the program]")
+    parser.add_argument("--python", nargs="+", default=[], help="other Pythons, for parts whose package this one lacks")
     parser.add_argument("--write", metavar="PAGE", help="page whose table is replaced")
     parser.add_argument("--parts", nargs="*", choices=PARTS, help="only these parts are computed; others come from --keep")
     parser.add_argument("--only", nargs="*", help="only these rows are computed")
@@ -130,11 +151,16 @@ def main():
 
     with tempfile.TemporaryDirectory() as temporary:
         keep = pathlib.Path(arguments.keep or temporary)
+        ended = False
         for part in PARTS if arguments.parts is None else arguments.parts:
-            if importlib.util.find_spec(PARTS[part]) is None:
+            if (keep / part / "all.json").exists():
+                continue
+            python = python_of(part, arguments)
+            if python is None:
                 print(f"{part}: left out, as the package {PARTS[part]} is missing", file=sys.stderr)
-            elif not (keep / part / "all.json").exists():
-                run_part(part, arguments, keep)
+            elif (code := run_part(python, part, arguments, keep)) != 0:
+                print(f"{part}: its process ended with {code}", file=sys.stderr)
+                ended = True
         text, failed = outside_tables.tables(keep)
     if arguments.write:
         page = pathlib.Path(arguments.write)
@@ -142,7 +168,7 @@ def main():
         page.write_text(before + BEGIN + text + END + rest.split(END)[1])
     else:
         print(text, end="")
-    return 1 if failed else 0
+    return 1 if failed or ended else 0
 
 
 if __name__ == "__main__":

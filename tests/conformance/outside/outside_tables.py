@@ -36,11 +36,13 @@ def of_torch(folder):
     lines = ["| module | " + " | ".join(EXPORTERS) + " |", "| --- | --- | --- |"]
     lines += [f"| `{row['name']}` | " + " | ".join(cell(*each) for each in row["found"]) + " |" for row in made]
     trained = sum(any(outcome == "agrees" for outcome, _, _ in row["found"]) for row in made)
-    lines += ["", f"{trained} of {len(made)} modules train as in PyTorch by at least one exporter."]
+    crashed = [row for row in rows if "crash" in row]
+    lines += [f"| `{row['name']}` | crash | crash |" for row in crashed]
+    lines += ["", f"{trained} of {len(made) + len(crashed)} modules train as in PyTorch by at least one exporter."]
     left_out = [f"{row['name']} ({row['needs']})" for row in rows if "needs" in row]
     if left_out:
         lines += ["", "Left out, as a package is missing: " + ", ".join(left_out) + "."]
-    return lines, any(outcome == "differs" for row in made for outcome, _, _ in row["found"])
+    return lines, bool(crashed) or any(outcome == "differs" for row in made for outcome, _, _ in row["found"])
 
 
 def counted(refused):
@@ -99,6 +101,9 @@ def of_models(rows, training):
     lines = ["| " + " | ".join(heads) + " |", "| --- " * len(heads) + "|"]
     agree = 0
     for row in rows:
+        if "crash" in row:
+            lines.append(f"| `{row['name']}` | crash" + " | " * (len(heads) - 1) + " |")
+            continue
         refused = "refused" in row
         variables = row.get("roles") or f"{row['variables']} of {row['variables']}"
         cells = [f"`{row['name']}`", f"{row['parameters']:,}", number(row.get("forward", "refused")), variables]

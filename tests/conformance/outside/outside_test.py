@@ -1,6 +1,7 @@
 """Some of the catalogue's modules, each by an exporter of PyTorch's: one step as in PyTorch. outside.py has all of them."""
 
 import importlib.util
+import json
 import logging
 import os
 import pathlib
@@ -78,6 +79,15 @@ class Outside(unittest.TestCase):
         row = keras_step.trained(entry, RUNNER)
         self.assertEqual((row.get("refused"), row["roles"]), (None, ""))
         self.assertLessEqual(max(row["forward"], row["step"]), 1, row["where"])
+
+    def test_recorded_graphs_of_tensorflow(self):
+        file = HERE.parent / "tensorflow/sample/families.jsonl"
+        done = subprocess.run([RUNNER, file], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr[-500:])
+        answers = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual([answer for answer in answers if answer["outcome"] != "agree"], [])
+        families = file.with_suffix(".txt").read_text().split()
+        self.assertEqual([answer["case"] for answer in answers], [f"{family}.0" for family in families])
 
     @needs("tensorflow")
     def test_random_graphs_of_tensorflow(self):

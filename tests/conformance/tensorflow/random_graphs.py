@@ -4,6 +4,14 @@
 
 Needs TensorFlow. Prints a table by family and outcome: agree, refused (by name), wrong, crash. Exits with 1 when a graph is
 wrong or crashes.
+
+  python3 random_graphs.py BUILD/conformance_tensorflow_graphs --keep FOLDER --reuse
+
+Compares the files that an earlier run wrote into FOLDER, and nothing else: TensorFlow is not needed.
+
+  python3 random_graphs.py BUILD/conformance_tensorflow_graphs --families sample/families.txt --each 1 --record sample/families.jsonl
+
+Writes graphs with their values as text, a line each: the suite's sample for machines without TensorFlow.
 """
 import argparse
 import collections
@@ -12,81 +20,6 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-import zlib
-
-from family import Draw, FAMILIES
-import numpy as np
-import tensorflow as tf
-from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
-
-import array_families  # noqa: F401
-import control_families  # noqa: F401
-import elementwise_families  # noqa: F401
-import layer_families  # noqa: F401
-
-v1 = tf.compat.v1
-
-
-def flat(value):
-    value = tf.nest.flatten(value)
-    return [tf.convert_to_tensor(v) for v in value if v is not None]
-
-
-def of_function(drawn, open_batch):
-    """A frozen graph with outputs out_0, …; and what TensorFlow computes."""
-    def shape(x):
-        dims = list(np.shape(x))
-        return [None] + dims[1:] if open_batch and dims and drawn.freeze else dims
-
-    specs = [tf.TensorSpec(shape(x), tf.as_dtype(np.asarray(x).dtype), name=f"in_{i}") for i, x in enumerate(drawn.inputs)]
-    def outputs(*inputs):
-        return [tf.identity(o, name=f"out_{i}") for i, o in enumerate(flat(drawn.function(*inputs)))]
-    concrete = tf.function(outputs, autograph=False).get_concrete_function(*specs)
-    frozen = convert_variables_to_constants_v2(concrete, lower_control_flow=drawn.lower)
-    results = concrete(*[tf.constant(x) for x in drawn.inputs])
-    graph = frozen.graph.as_graph_def()
-    feeds = {i.name.split(":")[0]: x for i, x in zip(frozen.inputs, drawn.inputs)}
-    fetches = [o.name for o in frozen.outputs]
-    return graph, feeds, fetches, [o.numpy() for o in results]
-
-
-def of_graph(drawn):
-    v1.disable_control_flow_v2()
-    try:
-        graph = tf.Graph()
-        with graph.as_default():
-            inputs = [np.asarray(x) if x is not None else None for x in drawn.inputs]
-            for i, x in enumerate(inputs):
-                if x is None:
-                    inputs[i] = np.arange(len(inputs[0])).astype(np.int32) % 4
-            holders = [v1.placeholder(x.dtype, x.shape, name=f"in_{i}") for i, x in enumerate(inputs)]
-            outputs = [tf.identity(o, name=f"out_{i}") for i, o in enumerate(flat(drawn.graph(*holders)))]
-            with v1.Session(graph=graph) as session:
-                session.run(v1.global_variables_initializer())
-                results = session.run(outputs, dict(zip(holders, inputs)))
-                names = [o.op.name for o in outputs]
-                definition = v1.graph_util.convert_variables_to_constants(session, graph.as_graph_def(), names)
-        return definition, {f"in_{i}": x for i, x in enumerate(inputs)}, [o.name for o in outputs], results
-    finally:
-        v1.enable_control_flow_v2()
-
-
-def constants(values):
-    graph = tf.Graph()
-    with graph.as_default():
-        for name, value in values.items():
-            tf.constant(value, name=name)
-    return graph.as_graph_def()
-
-
-def write(folder, case, drawn, open_batch):
-    graph, feeds, fetches, results = of_graph(drawn) if drawn.graph else of_function(drawn, open_batch)
-    (folder / f"{case}.pb").write_bytes(graph.SerializeToString())
-    values = {f"feed/{name}": np.asarray(x) for name, x in feeds.items()}
-    values.update({f"fetch/{i}": np.asarray(x) for i, x in enumerate(results)})
-    (folder / f"{case}.values.pb").write_bytes(constants(values).SerializeToString())
-    (folder / f"{case}.json").write_text(json.dumps({"tolerance": drawn.tolerance, "fetches": fetches}))
-
 
 def compare(runner, folder, cases):
     """What `runner` says of each case; one that ends it is a crash, and the rest is run again."""
@@ -104,6 +37,10 @@ def compare(runner, folder, cases):
     return outcome
 
 
+def recorded(folder):
+    return sorted(file.stem for file in folder.glob("*.json"))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("runner")
@@ -112,33 +49,47 @@ def main():
     parser.add_argument("--each", type=int, default=2)
     parser.add_argument("--only", default="")
     parser.add_argument("--keep", help="a folder for the files")
-    parser.add_argument("--reuse", action="store_true", help="compare the files of --keep again")
+    parser.add_argument("--reuse", action="store_true", help="compare the files of --keep again, without TensorFlow")
+    parser.add_argument("--record", metavar="FILE", help="write the graphs that agree as lines of text")
     parser.add_argument("--json")
     args = parser.parse_args()
-    names = sorted(FAMILIES)
+    if args.reuse and not args.keep:
+        parser.error("--reuse compares the files of --keep: name the folder")
+    names = []
     if args.families:
         lines = pathlib.Path(args.families).read_text().splitlines()
         names = [line.split()[0] for line in lines if line.strip() and not line.startswith("#")]
-    if args.only:
-        names = [n for n in names if n in args.only.split(",")]
-    unknown = [n for n in names if n not in FAMILIES]
-    if unknown:
-        print("families without a builder:", " ".join(unknown))
+    wanted = set(args.only.split(",")) if args.only else None
     temporary = tempfile.TemporaryDirectory()
     folder = pathlib.Path(args.keep or temporary.name)
     folder.mkdir(parents=True, exist_ok=True)
-    cases, unwritten = [], []
-    for name in names:
-        for k in range(args.each if name in FAMILIES else 0):
-            case = f"{name}.{k}"
-            if not (args.reuse and (folder / f"{case}.json").exists()):
-                draw = Draw([args.seed, zlib.crc32(name.encode()), k])
+    cases, unwritten, texts = [], [], []
+    if args.reuse:
+        for case in recorded(folder):
+            name = case.rsplit(".", 1)[0]
+            if (not names or name in names) and (wanted is None or name in wanted):
+                cases.append(case)
+    else:
+        import draw_graphs
+
+        names = names or sorted(draw_graphs.FAMILIES)
+        unknown = [name for name in names if name not in draw_graphs.FAMILIES]
+        if unknown:
+            print("families without a builder:", " ".join(unknown))
+        for name in names:
+            if name in unknown or (wanted is not None and name not in wanted):
+                continue
+            for k in range(args.each):
+                case = f"{name}.{k}"
                 try:
-                    write(folder, case, FAMILIES[name](draw), False)
+                    made = draw_graphs.drawn_case(args.seed, name, k)
                 except Exception as error:  # a draw that TensorFlow itself refuses
                     unwritten.append((case, f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"))
                     continue
-            cases.append(case)
+                draw_graphs.write(folder, case, *made)
+                if args.record:
+                    texts.append(draw_graphs.as_line(case, *made))
+                cases.append(case)
     outcome = compare(args.runner, folder, cases)
     counts = collections.Counter(kind for kind, _ in outcome.values())
     reasons = collections.defaultdict(list)
@@ -152,6 +103,9 @@ def main():
     print(f"{len(outcome)} graphs of {families} families: " + ", ".join(f"{n} {kind}" for kind, n in sorted(counts.items())))
     if args.json:
         pathlib.Path(args.json).write_text(json.dumps({c: list(o) for c, o in sorted(outcome.items())}, indent=1))
+    if args.record:
+        kept = [line for case, line in zip(cases, texts) if outcome[case][0] == "agree"]
+        pathlib.Path(args.record).write_text("".join(f"{line}\n" for line in kept))
     sys.exit(1 if counts["wrong"] or counts["crash"] else 0)
 
 

@@ -1,6 +1,7 @@
 // Runs graphs that TensorFlow wrote and compares their outputs with what TensorFlow computed.
 //
 //   conformance_tensorflow_graphs FOLDER CASE…
+//   conformance_tensorflow_graphs FILE.jsonl
 //
 // CASE.pb is a GraphDef, CASE.values.pb constants "feed/NAME" and "fetch/N", CASE.json its fetches and tolerance
 // (random_graphs.py writes all three). One line of JSON a case: agree, refused or wrong, with a sentence.
@@ -8,9 +9,12 @@
 // CASE.json may name another file as "graph", "targets" that are run first, such as the first values of variables, and
 // a "step" of targets that is run with the feeds; variables are fetched after it. With "outputs", the outputs are not
 // compared: that file gets them as constants "fetch/N", and the case has "run".
+//
+// Each line of FILE.jsonl is such a case, with both graphs as text: "graph_text" and "values_text".
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "dataflow/session/session.h"
 #include "engine/base/file_system.h"
@@ -71,11 +75,8 @@ Outcome Write(const std::vector<Tensor>& outputs, const std::string& path) {
   return written.ok() ? Outcome{"run", ""} : Outcome{"crash", std::string(Message(written))};
 }
 
-Outcome Compare(const std::string& path) {
-  const Json facts = Json::parse(testing::ContentOf(path + ".json"));
-  const StatusOr<Graph> values = ParseGraph(testing::ContentOf(path + ".values.pb"));
+Outcome Compare(const Json& facts, StatusOr<Graph> graph, const StatusOr<Graph>& values) {
   if (!values.ok()) return {"refused", fmt::format("values: {}", Message(values.status()))};
-  StatusOr<Graph> graph = ParseGraph(testing::ContentOf(facts.value("graph", path + ".pb")));
   if (!graph.ok()) return {"refused", std::string(Message(graph.status()))};
   Session::Feeds feeds;
   for (const auto& node : values->nodes())
@@ -104,14 +105,31 @@ Outcome Compare(const std::string& path) {
   return {"agree", ""};
 }
 
+Outcome CompareFiles(const std::string& path) {
+  const Json facts = Json::parse(testing::ContentOf(path + ".json"));
+  return Compare(facts, ParseGraph(testing::ContentOf(facts.value("graph", path + ".pb"))),
+                 ParseGraph(testing::ContentOf(path + ".values.pb")));
+}
+
+void Print(const std::string& name, const Outcome& outcome) {
+  const Json line = {{"case", name}, {"outcome", outcome.kind}, {"message", outcome.message}};
+  std::puts(line.dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
+  std::fflush(stdout);
+}
+
+void CompareLines(const std::string& path) {
+  std::istringstream lines(testing::ContentOf(path));
+  for (std::string line; std::getline(lines, line);) {
+    const Json facts = Json::parse(line);
+    Print(facts["case"], Compare(facts, ParseGraphText(facts["graph_text"].get<std::string>()),
+                                 ParseGraphText(facts["values_text"].get<std::string>())));
+  }
+}
+
 }  // namespace
 }  // namespace rivulet
 
 int main(int argc, char** argv) {
-  for (int i = 2; i < argc; ++i) {
-    const rivulet::Outcome outcome = rivulet::Compare(fmt::format("{}/{}", argv[1], argv[i]));
-    const rivulet::Json line = {{"case", argv[i]}, {"outcome", outcome.kind}, {"message", outcome.message}};
-    std::puts(line.dump(-1, ' ', false, rivulet::Json::error_handler_t::replace).c_str());
-    std::fflush(stdout);
-  }
+  if (argc == 2) rivulet::CompareLines(argv[1]);
+  for (int i = 2; i < argc; ++i) rivulet::Print(argv[i], rivulet::CompareFiles(fmt::format("{}/{}", argv[1], argv[i])));
 }

@@ -124,7 +124,8 @@ TEST_F(HistoryTest, Open_NewFile_HasTheDocumentedColumns) {
             "run_id name status reason config plan_digest seed version created_at started_at finished_at rowid;");
   EXPECT_EQ(columns("rounds"),
             "run_id round attempt status reason started_at finished_at selected reported folded refused dropped failed "
-            "examples train_loss bytes_down bytes_up train_seconds aggregate_seconds evaluate_seconds model_digest;");
+            "examples train_loss bytes_down bytes_up train_seconds aggregate_seconds evaluate_seconds noise_multiplier "
+            "sampling_rate delta epsilon participant_epsilon model_digest;");
   EXPECT_EQ(columns("clients"), "client_id fingerprint status first_seen_at last_seen_at;");
   EXPECT_EQ(columns("run_clients"), "run_id client_id from_round from_attempt;");
   EXPECT_EQ(
@@ -597,7 +598,7 @@ TEST_F(HistoryTest, OpenForReading_WhileItIsBeingMade_Waits) {
 
 TEST_F(HistoryTest, OpenForReading_FileThatStaysEmpty_IsRefused) {
   std::ofstream(path_).close();
-  EXPECT_THAT(OpenError(History::Access::kReadOnly), HasSubstr("holds no history yet: it is empty"));
+  EXPECT_THAT(OpenError(History::Access::kReadOnly), HasSubstr("holds no history yet: the file is empty"));
 }
 
 // A process dies half way through making the tables, with pages of them in the file already: the next one finds what it

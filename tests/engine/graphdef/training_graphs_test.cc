@@ -1,6 +1,7 @@
 // Gradients that TensorFlow itself wrote into its graphs (tensorflow/make_training_graphs.py): they run as they are,
 // and give TensorFlow's numbers.
 #include "dataflow/session/session.h"
+#include "engine/compile/compile.h"
 #include "engine/graphdef/graph_def.h"
 #include "tests/engine/graphdef/tensorflow_file.h"
 #include "tests/testing/status_matchers.h"
@@ -10,6 +11,8 @@ namespace {
 
 using ::rivulet::testing::ReadTensorFlowFile;
 using ::rivulet::testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // Sums of some dozen float32 terms.
@@ -55,7 +58,7 @@ TEST_P(TrainingGraph, Gradients_AreTensorFlows) {
 
 INSTANTIATE_TEST_SUITE_P(Graphs, TrainingGraph,
                          ::testing::Values("loop", "loop_by_data", "loop_in_loop", "loop_with_condition",
-                                           "loop_with_arrays", "arrays", "scan", "condition", "convolution",
+                                           "loop_with_arrays", "arrays", "map", "scan", "condition", "convolution",
                                            "convolution_tape", "loop_lowered", "loop_functional", "condition_lowered",
                                            "condition_functional", "case_lowered", "case_functional"),
                          [](const auto& info) { return std::string(info.param); });
@@ -69,6 +72,12 @@ std::string Node(const std::string& name, const std::string& op, const std::vect
 const std::string kFloat = "attr { key: 'T' value { type: DT_FLOAT } } ";
 std::string Given(const std::string& name, const std::string& type) {
   return Node(name, "Placeholder", {}, fmt::format("attr {{ key: 'dtype' value {{ type: {} }} }}", type));
+}
+std::string Given(const std::string& name, const std::string& type, const std::string& dims) {
+  return Node(name, "Placeholder", {},
+              fmt::format("attr {{ key: 'dtype' value {{ type: {} }} }} "
+                          "attr {{ key: 'shape' value {{ shape {{ {} }} }} }}",
+                          type, dims));
 }
 const std::string kStack = Given("size", "DT_INT32") + Given("x", "DT_FLOAT") +
                            Node("stack", "StackV2", {"size"}, "attr { key: 'elem_type' value { type: DT_FLOAT } }");
@@ -85,6 +94,41 @@ TEST(RaisingStacks, UnknownHandle_IsRefusedByName) {
       ParseGraphText(kStack + Node("a", "StackPopV2", {"x"}, "attr { key: 'elem_type' value { type: DT_FLOAT } }"))
           .status(),
       StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("StackPopV2 'a': the stack of its handle is unknown")));
+}
+
+// An array that grows as it is written to: how many rows it has depends on the values of the indices.
+TEST(RaisingTensorArrays, ArrayThatGrows_RunsInSessionsAndPrograms_RefuseItByName) {
+  const auto number = [](const std::string& name, int value) {
+    return Node(
+        name, "Const", {},
+        fmt::format("attr {{ key: 'dtype' value {{ type: DT_INT32 }} }} attr {{ key: 'value' value {{ tensor {{ "
+                    "dtype: DT_INT32 tensor_shape {{ }} int_val: {} }} }} }}",
+                    value));
+  };
+  const std::string type = "attr { key: 'dtype' value { type: DT_FLOAT } } ",
+                    row = "attr { key: 'element_shape' value { shape { dim { size: 2 } } } } ";
+  ASSERT_OK_AND_ASSIGN(
+      Graph graph,
+      ParseGraphText(
+          Given("at", "DT_INT32", "") + Given("x", "DT_FLOAT", "dim { size: 2 }") + number("zero", 0) +
+          number("one", 1) +
+          Node("array", "TensorArrayV3", {"zero"}, type + row + "attr { key: 'dynamic_size' value { b: true } }") +
+          Node("write", "TensorArrayWriteV3", {"array", "at", "x", "array:1"}, kFloat) +
+          Node("size", "TensorArraySizeV3", {"array", "write"}) +
+          Node("places", "Range", {"zero", "size", "one"}, "attr { key: 'Tidx' value { type: DT_INT32 } }") +
+          Node("rows", "TensorArrayGatherV3", {"array", "places", "write"}, type + row)));
+  Signature signature;
+  signature.feeds = {{"at", {DType::kInt32, Shape{}}}, {"x", {DType::kFloat32, Shape{2}}}};
+  signature.fetches = {"rows"};
+  EXPECT_THAT(CompileProgram(graph, signature).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("'places'"), HasSubstr("a session can run the graph, and training cannot"))));
+  ASSERT_OK_AND_ASSIGN(const auto session, Session::Create(std::move(graph)));
+  ASSERT_OK_AND_ASSIGN(
+      const std::vector<Tensor> rows,
+      session->Run({{"at", Tensor::Scalar<int32_t>(2)}, {"x", Tensor::Of<float>({2}, {3, 4})}}, {"rows"}));
+  EXPECT_EQ(rows[0].shape(), Shape({3, 2}));
+  EXPECT_THAT(rows[0].flat<float>(), ElementsAre(0, 0, 0, 0, 3, 4));
 }
 
 TEST(RaisingConditions, MergeOfSomeBranches_IsRefusedByName) {

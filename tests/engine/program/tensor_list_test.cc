@@ -43,6 +43,20 @@ std::vector<int32_t> ValuesOf(const TensorList* list) {
 }
 using Ints = std::vector<int32_t>;
 
+// Two lists that begin as one empty list, as equal ops become one.
+TEST(TensorListStore, ElementsOfTwoListsThatWereOneEmptyList_MayDifferInSize) {
+  TensorListStore store;
+  const TensorList* empty = *store.Create(kInt, 0);
+  const TensorList* one = Pushed(store, empty, 1);
+  std::byte* element = nullptr;
+  ASSERT_OK_AND_ASSIGN(const TensorList* pair, store.Push(empty, kInt, 2 * sizeof(int32_t), &element));
+  std::memset(element, 0, 2 * sizeof(int32_t));
+  EXPECT_EQ(ValuesOf(one), Ints({1}));
+  EXPECT_EQ(ValuesOf(pair), Ints({0}));
+  EXPECT_EQ(TensorListStore::ElementBytes(pair), 2 * sizeof(int32_t));
+  EXPECT_THAT(store.Push(one, kInt, 2 * sizeof(int32_t), &element), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
 TEST(TensorListStore, ChangesOfAnyVersion_LeaveAllOthersAsTheyWere) {
   TensorListStore store;
   const TensorList* empty = *store.Create(kInt, 0);

@@ -143,4 +143,5 @@ for lower in (True, False):
 of_version_1("loop_with_condition", by_graph(conditional), same)
 of_version_1("loop_with_arrays", by_graph(recurrent), [[floats(4, 3), floats(3, 3)] for _ in range(2)])
 of_version_1("arrays", by_graph(array), same)
+of_version_1("map", by_graph(lambda x, w: v1.map_fn(lambda a: tf.reduce_sum(a * w) * a, x)), [[floats(4, 3), floats(3)]])
 of_version_1("scan", by_graph(lambda x, w: v1.scan(lambda a, b: a * w + tf.sin(b), x)), [[floats(4, 3), floats(3)]])

@@ -47,7 +47,7 @@ StatusOr<std::string> HeldBy(History& history, const FollowGates& gates, const R
 
 }  // namespace
 
-StatusOr<FollowedRun> ParseFollow(const std::string& db, const std::string& text) {
+StatusOr<FollowedRun> FollowOf(const std::string& db, const std::string& text) {
   const size_t last = text.rfind('='), first = text.find('=');
   if (last == std::string::npos || last + 1 == text.size())
     return InvalidArgument("--follow is NAME[=LABEL]=RUN[:latest|:best], not '{}'", text);

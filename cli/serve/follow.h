@@ -28,7 +28,7 @@ struct FollowedRun {
 };
 
 // "NAME[=LABEL]=RUN[:latest|:best]" of a command. INVALID_ARGUMENT: it is none.
-StatusOr<FollowedRun> ParseFollow(const std::string& db, const std::string& text);
+StatusOr<FollowedRun> FollowOf(const std::string& db, const std::string& text);
 
 class RunFollower {
  public:

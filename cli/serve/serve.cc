@@ -121,7 +121,7 @@ StatusOr<std::unique_ptr<RunFollower>> ReadFollow(const ServeArguments& argument
   }
   std::vector<FollowedRun> runs;
   for (const std::string& text : arguments.follow) {
-    StatusOr<FollowedRun> run = ParseFollow(dbs.front(), text);
+    StatusOr<FollowedRun> run = FollowOf(dbs.front(), text);
     if (!run.ok()) return AsUsageError(run.status());
     runs.push_back(*std::move(run));
   }

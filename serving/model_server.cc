@@ -113,6 +113,7 @@ StatusOr<std::shared_ptr<const LoadedVersion>> ModelServer::Load(const Entry& en
   const std::string version_path = fixed ? entry.served.fixed->version_path : entry.files->VersionPath(version);
   auto loaded = std::make_shared<LoadedVersion>();
   loaded->pointed = version;
+  loaded->text = fmt::format("{}/{}/{}", version.run_id, version.round, version.digest);
   // Versions of one plan share what is compiled.
   std::weak_ptr<const ServedPlan>& known = plans_[version.plan_digest];
   loaded->plan = known.lock();

@@ -2,6 +2,7 @@
 
 #include <openssl/err.h>
 #include <openssl/x509_vfy.h>
+#include <openssl/x509v3.h>
 
 #include "engine/base/display_name.h"
 #include "engine/base/error_facts.h"
@@ -35,6 +36,15 @@ Status VerifyCertificate(const Certificate& certificate, const Certificate& auth
       if (!IsSignedBy(certificate, authority)) return status;
       return WithFact(WithFact(std::move(status), kRevokedFact, certificate.serial), kRevokedNameFact, name);
     }
+  }
+  // Whoever holds such a key could sign certificates of any name. OpenSSL accepts them: that a chain of two signers is
+  // too long counts only once the second one is shown.
+  if ((X509_get_extension_flags(certificate.x509.get()) & EXFLAG_CA) != 0) {
+    return FailedPrecondition(
+        "the certificate of '{}' is that of an authority (CA:TRUE), and a node's must not sign others; have one issued "
+        "by "
+        "'rivulet ca issue'",
+        name);
   }
   const StoreHandle store(X509_STORE_new());
   const StoreContextHandle context(X509_STORE_CTX_new());

@@ -1,6 +1,23 @@
 # `cpack -G DEB`: `rivulet` and `rivulet-client`, each with its man pages, completion for bash, zsh and fish, and
 # service as a package of Debian's. They ask for the libraries that the binaries were linked with, so they are for the release that they were
 # built on. Neither has a file of the other: a machine may have both.
+
+# For both packages: the scripts of `program`, which `rivulet` prints, below `folder`.
+set(write_completion [[
+  function(write_completion rivulet program)
+    foreach(script bash:bash-completion/completions/${program} zsh:zsh/vendor-completions/_${program}
+            fish:fish/vendor_completions.d/${program}.fish)
+      string(REPLACE ":" ";" script "${script}")
+      list(POP_FRONT script shell)
+      get_filename_component(scripts "${folder}/share/${script}" DIRECTORY)
+      file(MAKE_DIRECTORY "${scripts}")
+      execute_process(COMMAND "${rivulet}" completion ${shell} COMMAND_ERROR_IS_FATAL ANY
+                      OUTPUT_FILE "${folder}/share/${script}")
+    endforeach()
+  endfunction()
+]])
+install(CODE "${write_completion}" COMPONENT program)
+install(CODE "${write_completion}" COMPONENT client)
 install(CODE [[
   set(folder "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}")
   # Made by the program that was just installed: the pages are its own.
@@ -8,15 +25,7 @@ install(CODE [[
                   COMMAND_ERROR_IS_FATAL ANY)
   execute_process(COMMAND "${folder}/bin/rivulet" manual --section 5 --out "${folder}/share/man/man5" OUTPUT_QUIET
                   COMMAND_ERROR_IS_FATAL ANY)
-  foreach(script bash:bash-completion/completions/rivulet zsh:zsh/vendor-completions/_rivulet
-          fish:fish/vendor_completions.d/rivulet.fish)
-    string(REPLACE ":" ";" script "${script}")
-    list(POP_FRONT script shell)
-    get_filename_component(scripts "${folder}/share/${script}" DIRECTORY)
-    file(MAKE_DIRECTORY "${scripts}")
-    execute_process(COMMAND "${folder}/bin/rivulet" completion ${shell} COMMAND_ERROR_IS_FATAL ANY
-                    OUTPUT_FILE "${folder}/share/${script}")
-  endforeach()
+  write_completion("${folder}/bin/rivulet" rivulet)
   file(GLOB client_pages "${folder}/share/man/man1/rivulet-client.1" "${folder}/share/man/man1/rivulet-client-*.1")
   file(REMOVE ${client_pages})  # the other package's
 ]] COMPONENT program)
@@ -28,15 +37,7 @@ install(CODE [[
   execute_process(COMMAND "${rivulet}" manual --out "${pages}" OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
   file(GLOB client_pages "${pages}/rivulet-client.1" "${pages}/rivulet-client-*.1")
   file(COPY ${client_pages} DESTINATION "${folder}/share/man/man1")
-  foreach(script bash:bash-completion/completions/rivulet-client zsh:zsh/vendor-completions/_rivulet-client
-          fish:fish/vendor_completions.d/rivulet-client.fish)
-    string(REPLACE ":" ";" script "${script}")
-    list(POP_FRONT script shell)
-    get_filename_component(scripts "${folder}/share/${script}" DIRECTORY)
-    file(MAKE_DIRECTORY "${scripts}")
-    execute_process(COMMAND "${rivulet}" completion ${shell} COMMAND_ERROR_IS_FATAL ANY
-                    OUTPUT_FILE "${folder}/share/${script}")
-  endforeach()
+  write_completion("${rivulet}" rivulet-client)
 ]] COMPONENT client)
 install(FILES deploy/systemd/rivulet@.service DESTINATION lib/systemd/system COMPONENT program)
 # The same service under a name of its own, so that the two packages share no file.

@@ -40,7 +40,7 @@ Status AcceptedReports::Keep(const Upload::Whole& whole) {
   const TaskId& task = whole.submission.task;
   const std::optional<Digest> base = rounds_.BaseOf(task);
   if (!base) return absl::OkStatus();
-  Status kept = store_.Keep(task, *base, whole.submission.measured.train_seconds.value_or(0),
+  Status kept = store_.Keep(task, *base, whole.submission.measured,
                             {reinterpret_cast<const char*>(whole.bytes.data()), whole.bytes.size()});
   if (kept.ok()) {
     kept = NameInHistory(task);
@@ -112,7 +112,7 @@ void AcceptedReports::Forget(std::span<const PendingAttempt> attempts) {
 Status AcceptedReports::CountUpdate(const LeftReport& left) {
   RIVULET_ASSIGN_OR_RETURN(const KeptReport report, store_.Read(left.task));
   RIVULET_RETURN_IF_ERROR(rounds_.BaseOfRecoveredReport(left.task, report.base).status());
-  const Submission submission{left.task, 0, std::ssize(report.update), {.train_seconds = report.train_seconds}};
+  const Submission submission{left.task, 0, std::ssize(report.update), report.measured};
   RIVULET_ASSIGN_OR_RETURN(const auto writer, rounds_.Submit({.name = left.client_id, .run_id = run_id_}, submission));
   if (const SubmitResult* const decided = writer->decided()) {
     return decided->kind == SubmitResult::Kind::kDuplicate ? AlreadyExists("it has come again meanwhile")

@@ -37,6 +37,7 @@ Task Rounds::MakeTask(Offer offer) const {
   task.client_id = std::move(offer.lease.client_id);
   task.kind = offer.lease.kind;
   task.base_version = offer.lease.base_round;
+  task.step = offer.lease.step;
   task.ordinal = offer.lease.ordinal;
   task.plan = parts_.plan_digest;
   const Versions::Version version = versions_.Of(task.base_version);
@@ -60,6 +61,7 @@ Task Rounds::MakeTask(Offer offer) const {
     task.inputs.push_back({"state", state});
     attempt->states[state.digest.Hex()] = {task.id, task.state_of};
   }
+  if (task.step > 0) AddStepInput(offer.lease, task);
   task.gather = offer.gather;
   task.keep = reports_.keeps() && task.kind == TaskKind::kTrain && !offer.lease.via.empty();
   return task;
@@ -79,7 +81,7 @@ bool Rounds::Answer(const PollRequest& request, const std::set<std::string_view>
   event.working_on.reserve(request.working_on.size());
   for (const TaskProgress& progress : request.working_on) {
     if (MayHave(progress.task)) {
-      event.working_on.push_back({progress.task, progress.held});
+      event.working_on.push_back({progress.task, progress.held, progress.step});
     } else {
       reply->cancelled.push_back(progress.task);
     }
@@ -152,6 +154,8 @@ StatusOr<std::unique_ptr<ChunkWriter>> Rounds::Submit(const Caller& caller, cons
       return BeginUpdate(caller, submission);
     case Submission::Kind::kPartial:
       return BeginPartial(caller, submission);
+    case Submission::Kind::kStep:
+      return BeginStepAnswer(caller, submission);
     case Submission::Kind::kState:
       break;
   }
@@ -163,6 +167,10 @@ StatusOr<std::unique_ptr<ChunkWriter>> Rounds::BeginUpdate(const Caller& caller,
   const TaskId& task = submission.task;
   if (submission.step != 0) {
     return InvalidArgument("task '{}' has no step {}; its only step is 0", task, submission.step);
+  }
+  if (parts_.steps > 1) {
+    return InvalidArgument("task '{}' is of a secure sum, and its update comes masked at step {}", task,
+                           parts_.sum_step);
   }
   std::optional<Refuse> refused;
   {

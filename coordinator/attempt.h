@@ -17,6 +17,7 @@
 #include "coordinator/intake/round_accumulator.h"
 #include "coordinator/ledger/ledger.h"
 #include "coordinator/rounds/protocol.h"
+#include "coordinator/secure_round.h"
 
 namespace rivulet {
 
@@ -45,6 +46,13 @@ struct Attempt {
   };
   std::map<std::string, KeptState> states;
   std::unique_ptr<RoundAccumulator> accumulator;
+  std::unique_ptr<SecureRound> secure;  // of training whose updates are summed in steps; else null
+  // Inputs of steps that its clients may fetch, by the blob's digest; each for its own client alone.
+  struct StepInput {
+    TaskId task;
+    std::shared_ptr<const std::string> bytes;
+  };
+  std::map<std::string, StepInput> step_inputs;
   bool open = true;  // else its records are its job's
 };
 

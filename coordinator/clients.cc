@@ -2,11 +2,15 @@
 #include "coordinator/clients.h"
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
 #include <iterator>
 
 namespace rivulet {
 namespace {
+
+// Beside a count of the others: nobody else bounds what strangers write to the history.
+constexpr size_t kMostRefusalsInAMinute = 1;
 
 TaskOutcome OutcomeOf(const ClientRoundRow& row) {
   TaskOutcome outcome{row.task_id, TaskEnd::kDropped, row.error, row.status == Name(TaskEnd::kFolded)};
@@ -30,7 +34,11 @@ Clients::Clients(std::string run_id, const CoordinatorOptions& options, const Ru
       events_(events),
       distrusted_(distrusted),
       rounds_(rounds),
-      joining_([this](const std::vector<JoiningNames::Name>& names) { return WriteNames(names); }) {}
+      joining_([this](const std::vector<JoiningNames::Name>& names) { return WriteNames(names); }),
+      refusals_(
+          [this](const std::string& sentence) { events_.Tell(events_.Note("warning", sentence, rounds_.Round())); },
+          [this] { return RateLimitedLog::Clock::time_point(std::chrono::milliseconds(clock_.UnixMs())); },
+          kMostRefusalsInAMinute) {}
 
 // A poll costs a few lookups and, once per client and run, the row of a new name. Training and waiting hold no call
 // open, so a coordinator's cost follows from polls and not from clients. Nobody leaves between its admission and its
@@ -163,11 +171,6 @@ std::vector<std::pair<std::string, int64_t>> Clients::TakeSeen(const ClosedAttem
 bool Clients::has_aggregators() const {
   MutexLock lock(mutex_);
   return !aggregators_.empty();
-}
-
-std::string Clients::RestOfRefusals() {
-  MutexLock lock(mutex_);
-  return refusals_.Rest();
 }
 
 }  // namespace rivulet

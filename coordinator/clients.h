@@ -20,13 +20,13 @@
 #include "coordinator/intake/distrusted_sites.h"
 #include "coordinator/joining_names.h"
 #include "coordinator/ledger/client_book.h"
-#include "coordinator/refusals.h"
 #include "coordinator/rounds/protocol.h"
 #include "coordinator/run_clock.h"
 #include "coordinator/run_events.h"
 #include "coordinator/run_history.h"
 #include "coordinator/run_parts.h"
 #include "engine/base/mutex.h"
+#include "engine/base/rate_limited_log.h"
 
 namespace rivulet {
 
@@ -91,7 +91,8 @@ class Clients {
     joining_.WhileNoneIsWritten(draw);
   }
   bool has_aggregators() const EXCLUDES(mutex_);
-  std::string RestOfRefusals() EXCLUDES(mutex_);
+  // Tells how many refusals were counted and not told, before the run ends.
+  void TellRestOfRefusals() { refusals_.TellRest(); }
 
  private:
   // clients.cc
@@ -122,11 +123,11 @@ class Clients {
   const DistrustedSites& distrusted_;
   ClientRounds& rounds_;
   JoiningNames joining_;
+  RateLimitedLog refusals_;  // each is a row of the history
 
   mutable Mutex mutex_;
   ClientBook book_ GUARDED_BY(mutex_);
   AggregatorSessions aggregators_ GUARDED_BY(mutex_);
-  Refusals refusals_ GUARDED_BY(mutex_);
   std::unordered_set<std::string> joining_names_ GUARDED_BY(mutex_);  // each has a place in the population
   // By site, outcomes of the tasks that it did for others, where these keep something, or it is an aggregator.
   std::unordered_map<std::string, std::vector<TaskOutcome>> untold_ GUARDED_BY(mutex_);

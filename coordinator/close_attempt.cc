@@ -71,8 +71,8 @@ VersionWriter::Options AttemptCloser::WriterOptions() {
   options.on_log_held = [this](int64_t seconds, int64_t bytes) {
     around_.events.Tell(around_.events.Note(
         "warning",
-        fmt::format("somebody has been reading one state of the history '{}' for {} s, so that its log cannot be used "
-                    "again and has grown to {} MB; end that reader (a transaction left open in a notebook, say)",
+        fmt::format("a reader has kept one state of the history '{}' open for {} s, and the log has grown to {} MB; "
+                    "end that reader, such as a notebook's open transaction",
                     around_.history->path(), seconds, bytes / 1'000'000),
         around_.rounds.Round()));
   };
@@ -124,7 +124,7 @@ void AttemptCloser::TraceRound(const Attempt& attempt, const RoundReport& report
                                 {"status", std::string_view(report.status)},
                                 {"selected", report.selected},
                                 {"folded", report.folded},
-                                {"train_loss", report.train_loss}};
+                                {"train_loss", report.train_loss.value_or(0)}};
   if (!report.reason.empty()) args.push_back({"reason", std::string_view(report.reason)});
   for (const auto& [name, value] : report.central) args.push_back({name, value});
   const TraceRow row = tracer->Row("coordinator", "rounds");
@@ -142,11 +142,7 @@ RoundReport AttemptCloser::ReportOf(const Attempt& attempt, const PendingAttempt
   report.status = row.status;
   report.reason = row.reason;
   report.selected = row.selected;
-  report.folded = row.folded;
-  report.train_loss = row.train_loss.value_or(0);
-  report.train_seconds = row.train_seconds;
-  report.aggregate_seconds = row.aggregate_seconds;
-  report.evaluate_seconds = row.evaluate_seconds;
+  report.result() = row.result();
   for (const auto& [lease, facts] : pending.attempt.tasks) {
     if (lease.state != Lease::State::kRefused && lease.state != Lease::State::kFailed) continue;
     report.lost.push_back({lease.client_id, fmt::format("{}: {}", Name(lease.state), lease.reason), lease.task});
@@ -172,7 +168,15 @@ AttemptCloser::Outcome AttemptCloser::MakeRound(AttemptJob& job) {
   std::unique_ptr<Aggregation> aggregation = attempt.accumulator->Close();
   end.aggregate_seconds = attempt.accumulator->fold_seconds();
   const Scenario& scenario = options_.scenario;
-  const bool last = round == last_round_;
+  std::string exhausted;
+  if (const Status charged = Charge(end, exhausted); !charged.ok()) {
+    outcome.status = charged;
+    end.status = "failed";
+    end.reason = Message(charged);
+    end.finished_unix_ms = around_.clock.UnixMs();
+    return outcome;
+  }
+  const bool last = round == last_round_ || !exhausted.empty();
   const int64_t every = scenario.evaluation.every;
   const bool measure = every > 0 && (round % every == 0 || last);
   const ServerUpdate update = {*setup_.optimizer,
@@ -181,7 +185,8 @@ AttemptCloser::Outcome AttemptCloser::MakeRound(AttemptJob& job) {
                                round,
                                options_.training,
                                setup_.number_rule.get(),
-                               setup_.number_rule == nullptr ? std::vector<ReportedLoss>() : ReportedLosses(job)};
+                               setup_.number_rule == nullptr ? std::vector<ReportedLoss>() : ReportedLosses(job),
+                               setup_.privacy == nullptr ? nullptr : &setup_.privacy->noise()};
   StatusOr<MadeVersion> made =
       MakeVersion(*base, std::move(aggregation), StalenessOf(round, parts_.policy.staleness_exponent), update,
                   measure ? options_.evaluator : nullptr, options_.tracer);
@@ -195,6 +200,7 @@ AttemptCloser::Outcome AttemptCloser::MakeRound(AttemptJob& job) {
   end.finished_unix_ms = around_.clock.UnixMs();
   attempt.traced_until = ProfileNanos();
   if (!version.ok()) {
+    end.spend.reset();  // nothing of it was revealed
     // No fault of files or rows: the attempt is closed as failed, and a resumed run makes another one.
     outcome.status = Annotate(version.status(), fmt::format("round {} cannot be committed", round));
     return outcome;
@@ -207,6 +213,7 @@ AttemptCloser::Outcome AttemptCloser::MakeRound(AttemptJob& job) {
     end.virtual_seconds = static_cast<double>(std::get<Commit>(job.action).at) / 1e6;
   }
   end.ends_early = *std::move(ends_early);
+  if (end.ends_early.empty() && round != last_round_) end.ends_early = std::move(exhausted);
   if (!end.ends_early.empty()) last_round_ = round;
   end.finishes_run =
       round == last_round_ && scenario.evaluation.federated_every == 0;  // else the measuring of this version ends it
@@ -215,6 +222,14 @@ AttemptCloser::Outcome AttemptCloser::MakeRound(AttemptJob& job) {
   }
   outcome.pending.version = *std::move(version);
   return outcome;
+}
+
+// What the attempt spends counts if it is abandoned, too. `exhausted`: why none may follow.
+Status AttemptCloser::Charge(AttemptEnd& end, std::string& exhausted) const {
+  if (setup_.privacy == nullptr) return absl::OkStatus();
+  RIVULET_ASSIGN_OR_RETURN(end.spend, setup_.privacy->Charge());
+  RIVULET_ASSIGN_OR_RETURN(exhausted, setup_.privacy->Exhausted());
+  return absl::OkStatus();
 }
 
 AttemptCloser::Outcome AttemptCloser::AbandonRound(AttemptJob& job) const {
@@ -227,6 +242,11 @@ AttemptCloser::Outcome AttemptCloser::AbandonRound(AttemptJob& job) const {
   attempt.traced_until = ProfileNanos();
   (void)attempt.accumulator->Close();
   end.aggregate_seconds = attempt.accumulator->fold_seconds();
+  std::string exhausted;
+  outcome.status = Charge(end, exhausted);
+  if (outcome.status.ok() && !exhausted.empty()) {
+    outcome.status = FailedPrecondition("round {} was abandoned, and {}", attempt.round, exhausted);
+  }
   return outcome;
 }
 
@@ -314,6 +334,10 @@ std::vector<RunEvents::Callback> AttemptCloser::Notify(const PendingAttempt& pen
 // kept, so that the answer needs no query. Rows of clients ride along in the transaction of an attempt, since one of
 // their own would cost a sync of the disk for every poll.
 //
+// A version of a private run is served, measured aloud and reported when its row and its spend are durable: a crash
+// before leaves nobody who knows it, and the version that is made again has the same noise on whatever sums it has.
+// Such rows have no snapshot; who is drawn follows from the version.
+//
 // Where no task and no client is told anything of the attempt, as in most simulations, its records and its report are
 // made when the workers have something to do again: of a thousand small tasks that is most of the work, and all would
 // wait for it. What is told of the attempt is told before what comes after it all the same.
@@ -323,7 +347,8 @@ void AttemptCloser::Close(AttemptJob job) {
                            : std::holds_alternative<Commit>(job.action) ? MakeRound(job)
                                                                         : AbandonRound(job);
   const bool ends = pending.end.finishes_run || !status.ok(), ends_early = !pending.end.ends_early.empty();
-  const bool goes_on_first = !ends && pending.end.status == "committed" && !NextRoundDependsOn(job);
+  const bool is_private = trains && setup_.privacy != nullptr;
+  const bool goes_on_first = !ends && !is_private && pending.end.status == "committed" && !NextRoundDependsOn(job);
   ClosedNews news;
   const auto gather = [&] {
     pending.attempt = Closed(job, std::exchange(closed_, {}));
@@ -352,11 +377,18 @@ void AttemptCloser::Close(AttemptJob job) {
     pending.seen = around_.clients.TakeSeen(pending.attempt, pending.end.finishes_run);
     return callbacks;
   };
+  std::vector<RunEvents::Callback> callbacks;
+  if (is_private) {
+    callbacks = tell();
+    writer_.Add(PendingAttempt(pending));
+    if (!writer_.Flush().ok()) return;  // what was not written has ended the run
+  }
   around_.rounds.AttemptIsOver(pending.version);
   if (goes_on_first) {
     around_.events.Hold();
   } else {
-    for (RunEvents::Callback& callback : tell()) around_.events.Later(std::move(callback));
+    if (!is_private) callbacks = tell();
+    for (RunEvents::Callback& callback : callbacks) around_.events.Later(std::move(callback));
   }
   if (!ends) go_on();
   if (goes_on_first) {
@@ -372,7 +404,7 @@ void AttemptCloser::Close(AttemptJob job) {
   }
   around_.states.ForgetUnfolded(pending);
   around_.states.ForgetSuperseded(around_.rounds.OldestToMeasure());
-  writer_.Add(std::move(pending));
+  if (!is_private) writer_.Add(std::move(pending));
   if (!ends || !writer_.Flush().ok()) return;  // what was not written has ended the run
   go_on();
   around_.states.ForgetSuperseded(around_.rounds.OldestToMeasure());

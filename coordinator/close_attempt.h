@@ -57,6 +57,7 @@ class AttemptCloser {
   std::vector<RunEvents::Callback> Notify(const PendingAttempt& pending, ClosedNews news);
   Outcome MakeRound(AttemptJob& job);
   Outcome AbandonRound(AttemptJob& job) const;
+  Status Charge(AttemptEnd& end, std::string& exhausted) const;
   Outcome FinishEvaluation(AttemptJob& job) const;
   EvaluationReport ReportOfEvaluation(const PendingAttempt& pending) const;
   // Takes its leases. `room` is memory for the tasks; none are in it.

@@ -1,6 +1,7 @@
 #include "coordinator/coordinator.h"
 
 #include "coordinator/run_parts.h"
+#include "coordinator/secure_round.h"
 #include "federated/algorithms/algorithm.h"
 #include "federated/plan/layout_metadata.h"
 
@@ -11,14 +12,20 @@ StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(CoordinatorOptions op
   if (plan == nullptr) return InvalidArgument("a run needs a plan: build it from the scenario and its model");
   if (const std::string& attack = options.scenario.attack.name; !attack.empty() && !options.plays_attack) {
     return InvalidArgument(
-        "attack.name is \"{}\", and attackers are there in simulations alone ('rivulet simulate'); leave [attack] out "
-        "of what real clients train",
+        "attack.name is \"{}\", and only simulations have attackers ('rivulet simulate'); leave [attack] out of the "
+        "scenario for real clients",
         attack);
   }
   if (options.scenario.devices.any() && options.fleet == nullptr) {
     return InvalidArgument(
-        "[devices] says how fast the devices of a simulation are ('rivulet simulate'), and real ones are as fast as "
-        "they are; leave it out of what real clients train");
+        "[devices] sets the speed of simulated devices ('rivulet simulate'); leave it out of the scenario for real "
+        "clients");
+  }
+  if (plan->aggregation().secure.protocol == "arithmetic" && options.enforce_deadline) {
+    return InvalidArgument(
+        "privacy.secure is \"arithmetic\", which hides nothing and is for simulations alone ('rivulet simulate'); set "
+        "it "
+        "to \"none\" where real clients train");
   }
   RunParts parts;
   parts.plan = std::shared_ptr<const std::string>(plan, &plan->bytes());
@@ -42,9 +49,28 @@ StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(CoordinatorOptions op
     if (!part.error_feedback) continue;
     parts.most_state_bytes += 64 + std::ssize(part.name) + part.elements * static_cast<int64_t>(sizeof(float));
   }
+  RIVULET_ASSIGN_OR_RETURN(const secure::SecureProtocol* const protocol, SteppedProtocol(parts.aggregation));
+  if (protocol != nullptr) {
+    parts.steps = protocol->steps;
+    parts.sum_step = protocol->sum_step;
+    if (!options.enforce_deadline) {
+      return InvalidArgument(
+          "privacy.secure is \"{}\", whose clients prove their keys by certificates; set it to \"arithmetic\" in "
+          "simulations, whose sums are the same",
+          parts.aggregation.secure.protocol);
+    }
+    const secure::SecureSettings settings = secure::SettingsOf(parts.aggregation.secure, parts.aggregation.sum_bits());
+    RIVULET_RETURN_IF_ERROR(
+        Annotate(secure::ChooseGraph(secure::NeedsOf(settings, options.scenario.server.clients_per_round)).status(),
+                 "privacy.secure"));
+    // What is wrong with the certificates is found before a client trains.
+    const auto identity = options.identity == nullptr ? nullptr : options.identity();
+    RIVULET_RETURN_IF_ERROR(SecureRound::Create(parts.aggregation, {}, identity, 0).status());
+  }
   parts.evaluation = plan->aggregation(TaskKind::kEvaluate);
   RIVULET_ASSIGN_OR_RETURN(const Composition composition, Compose(options.scenario, *plan->layout()));
   parts.mean_mechanisms = composition.mean_mechanisms;
+  parts.noise = composition.noise;
   parts.server_optimizer = composition.server_optimizer;
   parts.number_rule = composition.number_rule;
   parts.policy = composition.policy;

@@ -22,19 +22,18 @@
 
 namespace rivulet {
 
-class Fleet;   // coordinator/rounds/fleet.h
-class Tracer;  // engine/profile/tracer.h
+class Fleet;          // coordinator/rounds/fleet.h
+struct NodeIdentity;  // certificates/identity.h
+class Tracer;         // engine/profile/tracer.h
 
 // What a finished attempt at a round tells whoever watches (progress lines, `up`, tests).
-struct RoundReport {
+struct RoundReport : RoundResult {
   std::string run_id;
   int64_t round = 0;
   int64_t attempt = 1;
   std::string status;  // committed, abandoned, failed
   std::string reason;
-  int64_t selected = 0, folded = 0;
-  double train_loss = 0;
-  double train_seconds = 0, aggregate_seconds = 0, evaluate_seconds = 0;
+  int64_t selected = 0;
   struct Lost {
     std::string client_id;
     std::string sentence;  // "failed: label 12 at record 3", "refused: …"
@@ -103,6 +102,9 @@ struct CoordinatorOptions {
   bool names_states = false;
   // Of a simulation that trains on GPUs: their model. Recorded, and a run is not resumed with another; "": the host.
   std::string trained_on;
+  // Of runs with secure aggregation: this node's identity, whose authority and revocation list tell clients' keys; may
+  // change from call to call, as WatchedIdentity does. Null: none, and plans that need one are refused.
+  std::function<std::shared_ptr<const NodeIdentity>()> identity;
   // Whoever trains plays scenario.attack too, as a simulation does; otherwise a scenario with one is refused.
   bool plays_attack = false;
 };

@@ -11,6 +11,7 @@
 #include "coordinator/model_store/model_store.h"
 #include "coordinator/rounds/run_machine.h"
 #include "coordinator/run_parts.h"
+#include "coordinator/run_privacy.h"
 #include "coordinator/stop_rule.h"
 #include "federated/mechanisms/mean_mechanisms.h"
 #include "federated/numbers/number_rule.h"
@@ -24,6 +25,7 @@ struct CoordinatorSetup {
   std::unique_ptr<const ServerOptimizer> optimizer;
   MeanMechanisms mean_mechanisms;
   std::unique_ptr<const NumberRule> number_rule;  // null: tasks bring no numbers
+  std::unique_ptr<RunPrivacy> privacy;            // null: no noise on sums
   std::string run_id;
   std::unique_ptr<History> history;
   std::unique_ptr<ModelStore> models;

@@ -9,6 +9,7 @@
 
 #include "coordinator/program_version.h"
 #include "coordinator/run_coordinator.h"
+#include "federated/algorithms/most_updates.h"
 #include "federated/selection/availability.h"
 
 namespace rivulet {
@@ -66,14 +67,48 @@ Status AddSelection(const CoordinatorOptions& options, RunRules& rules) {
   return absl::OkStatus();
 }
 
-StatusOr<RunRules> RulesOf(const CoordinatorOptions& options, const RunParts& parts, const std::string& run_id) {
+// Clients train before the first step, which so has most of the deadline; the others are a message each.
+void SetSteps(const RunParts& parts, const ServerConfig& server, bool enforce_deadline, RunRules& rules) {
+  rules.barriers.resize(static_cast<size_t>(parts.steps - 1));
+  rules.sum_step = parts.sum_step;
+  if (!enforce_deadline) return;
+  for (size_t step = 0; step < rules.barriers.size(); ++step) {
+    const double seconds = step == 0 ? server.deadline_seconds * 0.75 : 2 * server.lease_seconds;
+    rules.barriers[step].deadline_ms = static_cast<int64_t>(std::min(seconds, server.deadline_seconds) * 1000);
+  }
+}
+
+// Whose cohorts are drawn from a key: secret, or from the seed where nothing is to be hidden. Null: from the seed
+// alone.
+std::shared_ptr<const privacy::NoiseKey> CohortKeyOf(const Scenario& scenario, const RunPrivacy* privacy) {
+  if (privacy != nullptr) return privacy->key();
+  if (scenario.selection.name != kPoissonSelector) return nullptr;
+  return std::make_shared<const privacy::NoiseKey>(privacy::SeededKey(scenario.run.seed));
+}
+
+// The share of all members that every cohort is: of a simulation, whose members are known and always there. 1: it
+// varies, and nothing is claimed of it.
+double FixedShareOf(const CoordinatorOptions& options) {
+  const Scenario& scenario = options.scenario;
+  if (options.enforce_deadline || options.fleet != nullptr || options.population == nullptr ||
+      options.population->open() || scenario.selection.name != "uniform" || !scenario.selection.trace.empty()) {
+    return 1;
+  }
+  return std::min(1.0, static_cast<double>(scenario.server.clients_asked()) /
+                           static_cast<double>(std::max<int64_t>(options.population->size(), 1)));
+}
+
+StatusOr<RunRules> RulesOf(const CoordinatorOptions& options, const RunParts& parts, const std::string& run_id,
+                           const RunPrivacy* privacy) {
   const ServerConfig& server = options.scenario.server;
   RunRules rules;
   RIVULET_RETURN_IF_ERROR(AddSelection(options, rules));
   rules.run_id = run_id;
   rules.seed = options.scenario.run.seed;
   rules.rounds = options.scenario.run.rounds;
-  rules.policy.in_flight = server.clients_asked();
+  rules.cohort_key = CohortKeyOf(options.scenario, privacy);
+  const bool poisson = rules.selector->rate() < 1;
+  rules.policy.in_flight = poisson ? parts.aggregation.updates_per_version : server.clients_asked();
   rules.policy.updates_per_version = parts.aggregation.updates_per_version;
   const bool latest = parts.policy.base == TaskPolicy::Base::kLatest;
   if (latest) {
@@ -91,13 +126,18 @@ StatusOr<RunRules> RulesOf(const CoordinatorOptions& options, const RunParts& pa
   rules.min_clients = server.min_clients > 0 ? server.min_clients
                       : options.scenario.data.partition.clients > 0 && !ChoosesMembers(options.scenario.selection)
                           ? options.scenario.data.partition.clients
-                          : std::max(server.clients_per_round, rules.policy.in_flight);
-  rules.policy.replace = true;
+                          : std::max(server.clients_per_round, poisson ? 0 : rules.policy.in_flight);
+  // A cohort in which somebody takes another's place is no sample of the rate that is accounted for.
+  rules.policy.replace = privacy == nullptr || !privacy->samples();
   rules.min_reports =
-      server.min_reports > 0
-          ? server.min_reports
-          : DefaultMinReports(latest ? rules.policy.updates_per_version
-                                     : std::min(rules.policy.in_flight, rules.policy.updates_per_version));
+      server.min_reports > 0 ? server.min_reports
+      : poisson              ? 1
+                             : DefaultMinReports(latest ? rules.policy.updates_per_version
+                                                        : std::min(rules.policy.in_flight, rules.policy.updates_per_version));
+  if (parts.aggregation.secure.on()) {
+    rules.min_reports = std::max(rules.min_reports, parts.aggregation.secure.min_survivors);
+  }
+  if (parts.steps > 1) SetSteps(parts, server, options.enforce_deadline, rules);
   const EvaluationConfig& evaluation = options.scenario.evaluation;
   rules.evaluation.every = evaluation.federated_every;
   rules.evaluation.clients = evaluation.federated_clients > 0 ? evaluation.federated_clients : server.clients_per_round;
@@ -227,7 +267,8 @@ StatusOr<CoordinatorSetup> NewRun(CoordinatorOptions options, RunParts parts, co
   const int64_t now = NowUnixMs(options);
   setup.run_id = NewRunId(options.scenario.run.name, now);
   // What can be wrong with the scenario is found before anything is written.
-  RIVULET_ASSIGN_OR_RETURN(RunRules rules, RulesOf(options, parts, setup.run_id));
+  RIVULET_ASSIGN_OR_RETURN(setup.privacy, RunPrivacy::Create(options.scenario, parts, FixedShareOf(options)));
+  RIVULET_ASSIGN_OR_RETURN(RunRules rules, RulesOf(options, parts, setup.run_id, setup.privacy.get()));
   RIVULET_ASSIGN_OR_RETURN(setup.machine,
                            RunMachine::Create(std::move(rules), {.population = PopulationOf(options, number_rule, 0)}));
   RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<const Model> initial, parts.initial_model());
@@ -240,6 +281,7 @@ StatusOr<CoordinatorSetup> NewRun(CoordinatorOptions options, RunParts parts, co
                                             parts.broadcasts, parts.layout_metadata));
   RIVULET_RETURN_IF_ERROR(SetDownload(options, parts, *setup.models));
   RIVULET_RETURN_IF_ERROR(setup.models->WritePlan(*parts.plan));
+  if (setup.privacy != nullptr) RIVULET_RETURN_IF_ERROR(setup.privacy->WriteKey(fs, setup.models->folder()));
   RIVULET_ASSIGN_OR_RETURN(setup.current, setup.models->Describe(0, std::move(first)));
   RIVULET_RETURN_IF_ERROR(setup.models->Write(setup.current));
   setup.model_rows = {setup.current.row};
@@ -260,8 +302,19 @@ StatusOr<CoordinatorSetup> NewRun(CoordinatorOptions options, RunParts parts, co
        "run",
        fmt::format("started for {} rounds", options.scenario.run.rounds)},
       {setup.run_id, {}, run.created_at, "info", "aggregation", DescribeAggregation(parts.aggregation)}};
+  if (parts.aggregation.secure.protocol == "arithmetic") {
+    events.push_back({setup.run_id,
+                      {},
+                      run.created_at,
+                      "warning",
+                      "aggregation",
+                      "updates are summed by the arithmetic of secure aggregation without keys, which hides nothing"});
+  }
   if (!options.trained_on.empty()) {
     events.push_back({setup.run_id, {}, run.created_at, "info", kDeviceSource, DeviceSentence(options.trained_on)});
+  }
+  if (setup.privacy != nullptr) {
+    events.push_back({setup.run_id, {}, run.created_at, "info", "privacy", setup.privacy->Sentence()});
   }
   RIVULET_RETURN_IF_ERROR(setup.history->AddRun(run, setup.current.row, events));
   setup.options = std::move(options);
@@ -326,7 +379,9 @@ StatusOr<RunMachine> StoredRounds(History& history, const CoordinatorOptions& op
                                   const std::function<bool(int64_t version)>& has, TimeMs now) {
   RIVULET_ASSIGN_OR_RETURN(const auto blob, history.FindBlob(rules.run_id, kSnapshotBlob));
   start.population = population();
-  if (blob) {
+  // Clients hold the secrets of steps in memory, and answer no task twice: an attempt that was cut off is over.
+  if (!rules.barriers.empty()) ++start.attempt;
+  if (blob && rules.barriers.empty()) {
     StatusOr<RunMachine> resumed = RunMachine::Resume(rules, blob->second.bytes, start, now);
     if (resumed.ok() && std::ranges::all_of(resumed->NeededVersions(), has)) return resumed;
     start.population = population();  // some may have come into the other
@@ -373,9 +428,8 @@ Status CheckExtends(const RunRow& run, const RunRules& rules, int64_t committed_
   const bool over_versions = rules.policy.base_policy == RoundPolicy::BasePolicy::kLatest;
   if (rules.rounds <= committed_round || !over_versions || !rules.arrivals_are_ordered()) return absl::OkStatus();
   return FailedPrecondition(
-      "run '{}' has finished with {} rounds, and the updates that were under way then are in none of its versions: "
-      "further ones would not be those of a simulation of {} rounds; simulate {} rounds anew, of which the first {} "
-      "come out as they are here",
+      "run '{}' has finished with {} rounds, and its versions lack the updates that were under way then. More rounds "
+      "would differ from a simulation of {} rounds; simulate {} rounds anew, and the first {} are the same",
       run.run_id, committed_round, rules.rounds, rules.rounds, committed_round);
 }
 
@@ -421,6 +475,12 @@ StatusOr<CoordinatorSetup> StoredRun(CoordinatorOptions options, RunParts parts,
     RIVULET_RETURN_IF_ERROR(setup.models->CheckFiles(needed));
   }
   RIVULET_ASSIGN_OR_RETURN(setup.current, setup.models->Load(base, parts.layout, optimizer));
+  if (base.round < point.committed_round && parts.noise.any()) {
+    return FailedPrecondition(
+        "the model of round {} of run '{}' is missing. It was released with noise, and to make it again from other "
+        "updates with the same noise would reveal their difference; restore the file from a copy",
+        point.committed_round, run.run_id);
+  }
   if (base.round < point.committed_round) {
     const EventRow event = {
         run.run_id,
@@ -428,8 +488,7 @@ StatusOr<CoordinatorSetup> StoredRun(CoordinatorOptions options, RunParts parts,
         Iso8601(NowUnixMs(options)),
         "warning",
         "run",
-        fmt::format("the model of round {} is missing; the run goes on from round {} and makes what "
-                    "came after it again",
+        fmt::format("the model of round {} is missing; the run resumes from round {} and makes the later rounds again",
                     point.committed_round, base.round)};
     RIVULET_RETURN_IF_ERROR(setup.history->GoBack(run.run_id, base.round, std::span(&event, 1)));
     RIVULET_ASSIGN_OR_RETURN(point, setup.history->FindResumePoint(run.run_id));
@@ -450,9 +509,18 @@ StatusOr<CoordinatorSetup> StoredRun(CoordinatorOptions options, RunParts parts,
     const auto row = std::ranges::find(rows, version, &ModelRow::round);
     return row != rows.end() && !row->path.empty() && setup.models->Has(version);
   };
-  RIVULET_ASSIGN_OR_RETURN(RunRules rules, RulesOf(options, parts, run.run_id));
-  RIVULET_ASSIGN_OR_RETURN(const bool ends,
-                           EndsWithNewest(*setup.history, run.run_id, point.committed_round, stop_rule));
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<RoundRow> attempts, setup.history->Rounds(run.run_id));
+  RIVULET_ASSIGN_OR_RETURN(setup.privacy, RunPrivacy::Resume(options.scenario, parts, FixedShareOf(options), fs,
+                                                             setup.models->folder(), attempts));
+  RIVULET_ASSIGN_OR_RETURN(RunRules rules, RulesOf(options, parts, run.run_id, setup.privacy.get()));
+  RIVULET_ASSIGN_OR_RETURN(bool ends, EndsWithNewest(*setup.history, run.run_id, point.committed_round, stop_rule));
+  if (setup.privacy != nullptr) {
+    RIVULET_ASSIGN_OR_RETURN(const std::string exhausted, setup.privacy->Exhausted());
+    if (!exhausted.empty() && point.committed_round == 0) {
+      return FailedPrecondition("run '{}' cannot be resumed: {}", run.run_id, exhausted);
+    }
+    ends = ends || !exhausted.empty();
+  }
   if (ends) rules.rounds = point.committed_round;
   setup.last_round = rules.rounds;
   setup.stop_rule = std::move(stop_rule);
@@ -523,7 +591,7 @@ Status CheckNumbers(const CoordinatorSetup& setup) {
   const auto check = [&](const ServedVersion& version) -> Status {
     if (version.numbers != nullptr) return absl::OkStatus();
     return FailedPrecondition(
-        "the model of round {} of run '{}' has no numbers of the server, with which the run goes on; restore it from a "
+        "the model of round {} of run '{}' lacks the server's numbers, which a resumed run needs; restore it from a "
         "copy",
         version.row.round, setup.run_id);
   };

@@ -40,8 +40,7 @@ Status Rounds::CheckNumbers(const TaskId& task, const Scalars& declared) const {
   for (const auto& [name, brought] : number_rule_->Of(*versions_.Of(lease->base_round)->numbers, lease->client_id)) {
     const auto said = declared.find(name);
     if (said != declared.end() && said->second == brought) continue;
-    return InvalidArgument("the update of task '{}' does not declare the number '{}' that its task brought, {}", task,
-                           name, brought);
+    return InvalidArgument("the update of task '{}' does not declare its task's number '{}', {}", task, name, brought);
   }
   return absl::OkStatus();
 }

@@ -140,12 +140,7 @@ Status Clients::Admit(const PollRequest& request, std::vector<RefusedName>* refu
   if (!fresh.empty()) admitted = joining_.Add(std::move(fresh));
   const Status& first = admitted.ok() && !refused_names->empty() ? refused_names->front().reason : admitted;
   if (absl::IsInvalidArgument(first) || absl::IsFailedPrecondition(first)) {
-    std::string refused;
-    {
-      MutexLock lock(mutex_);
-      refused = refusals_.Count(Message(first), clock_.UnixMs());
-    }
-    if (!refused.empty()) events_.Tell(events_.Note("warning", std::move(refused), rounds_.Round()));
+    refusals_.Tell(fmt::format("turned away: {}", Message(first)));
   }
   return admitted;
 }

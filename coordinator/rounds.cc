@@ -67,6 +67,7 @@ std::vector<Action> Rounds::Feed(const Event& event, std::vector<Action> room) {
   std::shared_ptr<Attempt> closed;  // by the Close that goes before what becomes of it
   // Copied: the machine clears its own once the job is done, and polls change them until then.
   std::vector<Lease> leases;
+  int next_step = 0;
   for (const Action& action : actions) {
     RIVULET_VLOG(1, "{}", rivulet::Describe(action, run_id_));
     if (options_.observer.on_action) {
@@ -79,6 +80,9 @@ std::vector<Action> Rounds::Feed(const Event& event, std::vector<Action> room) {
       if (offer->again) {
         TaskEntry& record = AttemptOf(offer->lease.kind)->tasks.at(offer->lease.task);
         if (!record.taken) record.taken = clock_.Now();
+      } else if (offer->lease.step > 0) {
+        next_step = offer->lease.step;
+        if (listener_ != nullptr) listener_->OnNews(offer->lease.client_id);
       } else {
         BeginTask(*offer);
         if (listener_ != nullptr) listener_->OnNews(offer->lease.client_id);
@@ -111,6 +115,7 @@ std::vector<Action> Rounds::Feed(const Event& event, std::vector<Action> room) {
     ++epoch_;
     work_.NotifyAll();
   }
+  if (next_step > 0) BeginSecureStep(next_step, actions);
   return actions;
 }
 
@@ -130,6 +135,17 @@ void Rounds::BeginAttempt(TaskKind kind, int64_t round, int64_t number) {
   auto aggregation = Aggregation::Create(kind == TaskKind::kTrain ? parts_.aggregation : parts_.evaluation);
   RIVULET_CHECK(aggregation.ok(), "{}", Message(aggregation.status()));  // was created once before
   attempt->accumulator = std::make_unique<RoundAccumulator>(*std::move(aggregation));
+  if (kind == TaskKind::kTrain && parts_.steps > 1) {
+    const Versions::Version base = versions_.Of(round - 1);
+    const secure::Session session = {.run = run_id_,
+                                     .plan = parts_.plan_digest,
+                                     .model = base->sent_digest,
+                                     .version = static_cast<uint64_t>(round - 1),
+                                     .attempt = static_cast<uint32_t>(number)};
+    auto secure = SecureRound::Create(parts_.aggregation, session, options_.identity(), clock_.UnixMs() / 1000);
+    RIVULET_CHECK(secure.ok(), "{}", Message(secure.status()));  // was created once before
+    attempt->secure = *std::move(secure);
+  }
 }
 
 std::shared_ptr<Attempt> Rounds::AttemptOf(const TaskId& task) {

@@ -7,6 +7,7 @@
 //   in_place.cc       partial sums of sites of this process
 //   site_partials.cc  partial sums that sites of other processes send
 //   site_states.cc    the states of clients that such sites fetch and leave
+//   secure_steps.cc   the steps of secure aggregation
 //   steering.cc       operators' requests: the status, pause and end of the run, the removal of a client
 //
 // If tasks outlive versions, an attempt at a round is the set of updates of its version. When that is made, the records
@@ -65,6 +66,8 @@ class Rounds final : public ClientRounds {
                                       bool kept = false) EXCLUDES(mutex_);
   // Only of a task that this site has, so that nobody reads what another one's clients keep.
   StatusOr<std::string> ReadState(const Caller& caller, const BlobId& blob) EXCLUDES(mutex_);
+  // The input of a step, for its client alone. Null: no such blob of this caller.
+  std::shared_ptr<const std::string> StepInput(const Caller& caller, const BlobId& blob) EXCLUDES(mutex_);
   // Counts what the client's task downloads; null: it has none.
   std::shared_ptr<std::atomic<int64_t>> DownloadCounter(const std::string& client_id) EXCLUDES(mutex_);
   void AwaitWork(uint64_t epoch, int64_t timeout_ms) EXCLUDES(mutex_);
@@ -174,6 +177,18 @@ class Rounds final : public ClientRounds {
   StatusOr<SubmitResult> TakePartial(const std::shared_ptr<Attempt>& attempt, const Caller& caller,
                                      const std::string& key, StatusOr<SitePartial> site,
                                      std::span<const std::byte> bytes, const Intake::Release& release) EXCLUDES(mutex_);
+
+  // secure_steps.cc
+  StatusOr<std::unique_ptr<ChunkWriter>> BeginStepAnswer(const Caller& caller, const Submission& submission)
+      EXCLUDES(mutex_);
+  SubmitResult TakeStepAnswer(const std::shared_ptr<Attempt>& attempt, const Submission& submission,
+                              const std::string& client_id, std::span<const std::byte> bytes) EXCLUDES(mutex_);
+  SubmitResult TakeWords(const std::shared_ptr<Attempt>& attempt, const TaskId& task, const std::string& client_id,
+                         std::span<const std::byte> bytes) EXCLUDES(mutex_);
+  Status SettleSum(Attempt& attempt) EXCLUDES(mutex_);
+  // Where the machine has begun another step, so does the protocol's half.
+  void BeginSecureStep(int step, std::vector<Action>& actions) REQUIRES(mutex_);
+  void AddStepInput(const Lease& lease, Task& task) const REQUIRES(mutex_);
 
   // site_states.cc
   StatusOr<std::unique_ptr<ChunkWriter>> BeginState(const Caller& caller, const Submission& submission)

@@ -52,6 +52,13 @@ Status RunCoordinator::CheckCaller(const Caller& caller) const {
 
 StatusOr<PollReply> RunCoordinator::Poll(const PollRequest& request) {
   RIVULET_RETURN_IF_ERROR(CheckCaller(request.caller));
+  if (setup_.parts.steps > 1 && request.serves.kind != Serves::Kind::kItself) {
+    return FailedPrecondition(
+        "'{}' serves other clients, and this run's secure aggregation is between each client and the coordinator; "
+        "connect "
+        "the clients to the coordinator",
+        request.caller.name);
+  }
   StatusOr<PollReply> reply = clients_.Poll(request);
   events_.Drain();
   return reply;
@@ -66,6 +73,7 @@ StatusOr<Blob> RunCoordinator::Find(const Caller& caller, const BlobId& blob) {
     RIVULET_ASSIGN_OR_RETURN(std::string state, rounds_.ReadState(caller, blob));
     return whole(std::make_shared<const std::string>(std::move(state)));
   }
+  if (auto input = rounds_.StepInput(caller, blob); input != nullptr) return whole(std::move(input));
   if (blob == BlobId{BlobId::Form::kBytes, setup_.parts.plan_digest}) return whole(setup_.parts.plan);
   if (std::optional<Blob> bytes = versions_.Read(blob)) return *std::move(bytes);
   return NotFound("this coordinator has no blob {}, or no longer; poll for the current task", blob.digest.Hex());
@@ -106,8 +114,8 @@ StatusOr<SubmitResult> RunCoordinator::SubmitInPlace(const Caller& caller, Parti
   RIVULET_RETURN_IF_ERROR(CheckCaller(caller));
   for (const TaskRecord& record : records) {
     if (!partial.tasks.contains(record.task)) {
-      return InvalidArgument("the partial of site '{}' has no update of task '{}', of which it brings a record",
-                             caller.name, record.task);
+      return InvalidArgument("the partial sum of site '{}' has a record of task '{}' and no update of it", caller.name,
+                             record.task);
     }
   }
   if (partial.tasks.size() != records.size()) {
@@ -183,8 +191,7 @@ void RunCoordinator::EndRun() {
   if (phase == RunMachine::Phase::kFinished) {
     ReportStore::RemoveAll(setup_.file_system(), setup_.models->folder());
   }
-  if (const std::string refused = clients_.RestOfRefusals(); !refused.empty())
-    events_.Tell(events_.Note("warning", refused, round));
+  clients_.TellRestOfRefusals();
   if (phase == RunMachine::Phase::kFailed) {
     // Where the reason is a full disk, this cannot be written either; the run's rows then say that it was running.
     const EventRow event = events_.Note("error", reason, round + 1);
@@ -193,7 +200,7 @@ void RunCoordinator::EndRun() {
     const EventRow event = events_.Note("info", fmt::format("stopped after round {}", round), round + 1);
     if (const Status status = history_->EndRun(setup_.run_id, "interrupted", "", event.at, std::span(&event, 1));
         !status.ok()) {
-      result = Cancelled("{}; the history could not be told: {}", Message(result), Message(status));
+      result = Cancelled("{}; the history could not be written: {}", Message(result), Message(status));
     }
   }
 

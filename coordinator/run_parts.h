@@ -25,6 +25,7 @@ struct RunParts {
   AggregationSpec aggregation;
   AggregationSpec evaluation = {};  // of what clients measure; without scalars: the plan does not say how to measure
   std::vector<PieceSpec> mean_mechanisms = {};
+  CentralNoise noise = {};
   PieceSpec server_optimizer = {"sgd"};
   std::string download = {};              // the codec by which its versions travel; "": as they are
   std::vector<std::string> numbers = {};  // that its tasks bring, by name; none: no rule moves any
@@ -34,6 +35,8 @@ struct RunParts {
   bool measures_broadcasts = false;          // and whether those read it who measure a version
   std::vector<std::string> declared = {};    // what graphs of its trainings declare, by name: "cluster"
   std::map<std::string, std::string> layout_metadata = {};  // of the model's files, federated/plan/layout_metadata.h
+  int steps = 1;                                            // of a training task: those of its secure aggregation
+  int sum_step = 0;                                         // at which its update is summed
   bool keeps_state = false;                                 // whether its clients keep something from task to task
   bool measures_state = false;                              // and whether they measure versions with it
   int64_t most_state_bytes = 0;                             // of one of them

@@ -22,7 +22,7 @@ StatusOr<std::unique_ptr<ChunkWriter>> Rounds::BeginPartial(const Caller& caller
     attempt = of;
     base_version = gather->second;
   }
-  if (attempt == nullptr) return RefusedWriter("its round is closed; what of it came in time is in");
+  if (attempt == nullptr) return RefusedWriter("its round is closed and has the updates that arrived in time");
   if (std::string why = WrongSize("a partial", submission.bytes, max_partial_bytes_); !why.empty()) {
     return RefusedWriter(std::move(why));
   }

@@ -8,8 +8,8 @@ namespace rivulet {
 Status CheckOurs(const RunRow& run) {
   if (!run.foreign()) return absl::OkStatus();
   return FailedPrecondition(
-      "run '{}' was done by another program, and its event files tell numbers alone; only runs of Rivulet can be done "
-      "again or go on",
+      "run '{}' is of another program, and its event files have only numbers; only runs of Rivulet can be repeated or "
+      "resumed",
       run.run_id);
 }
 

@@ -57,11 +57,11 @@ std::string SessionIn(const std::string& cookies) {
 }  // namespace
 
 StatusOr<std::unique_ptr<Admission>> Admission::Create(NetworkAddress address, const std::string& token_file,
-                                                       std::shared_ptr<WatchedIdentity> identity) {
+                                                       std::shared_ptr<WatchedIdentity> identity, Role readers) {
   RIVULET_ASSIGN_OR_RETURN(std::string token, ReadToken(token_file));
   RIVULET_ASSIGN_OR_RETURN(std::string session, NewSession());
   return std::unique_ptr<Admission>(
-      new Admission(std::move(address), std::move(token), std::move(session), std::move(identity)));
+      new Admission(std::move(address), std::move(token), std::move(session), std::move(identity), readers));
 }
 
 // A page of another site that has its own name lead here would read what is served to this machine: on loopback only
@@ -72,29 +72,32 @@ bool Admission::IsOurName(const std::string& host) const {
   return name == "127.0.0.1" || name == "localhost" || name == "[::1]" || name == address_.host;
 }
 
-// What is wrong with the caller's certificate; "": it is an operator's.
-std::string Admission::FaultOfOperator(SSL* ssl) const {
+// What is wrong with the caller's certificate; "": it is one of the readers'.
+std::string Admission::FaultOfReader(SSL* ssl) const {
   X509Handle peer(ssl == nullptr ? nullptr : SSL_get1_peer_certificate(ssl));
   if (peer == nullptr)
-    return "Only operators may read this page, with a certificate of 'rivulet ca issue operator/NAME'.";
+    return readers_ == Role::kOperator
+               ? "Only operators may read this page, with a certificate of 'rivulet ca issue operator/NAME'."
+               : fmt::format("Calls take a certificate of 'rivulet ca issue {}/NAME'.", readers_->name);
   BioHandle pem = EmptyBio();
   if (PEM_write_bio_X509(pem.get(), peer.get()) != 1) return "The certificate cannot be read.";
   const StatusOr<Certificate> certificate =
       VerifyPeer(TextOf(pem.get()), *identity_->Current(), CertificatePurpose::kConnect, identity_->now());
   if (!certificate.ok()) return std::string(Message(certificate.status()));
-  if (!certificate->name || certificate->name->role != Role::kOperator)
-    return fmt::format("This is for operators, and not for '{}'.",
+  if (!certificate->name || certificate->name->role != readers_)
+    return fmt::format("This is for {}, and not for '{}'.",
+                       readers_ == Role::kOperator ? "operators" : fmt::format("the role '{}'", readers_->name),
                        certificate->name ? certificate->name->ToString() : certificate->subject);
   return "";
 }
 
 std::optional<HttpRefusal> Admission::Check(const HttpCall& call) const {
-  if (call.method != "GET" && call.method != "HEAD")
+  if (!call.of_program && call.method != "GET" && call.method != "HEAD")
     return HttpRefusal{405, "Not served", "Pages can only be read.", {{"Allow", "GET, HEAD"}}};
   if (!IsOurName(call.header("Host")))
     return HttpRefusal{403, "Not served", "This page answers to 127.0.0.1 and localhost alone."};
   if (token_.empty()) {
-    const std::string fault = identity_ == nullptr ? "" : FaultOfOperator(call.ssl);
+    const std::string fault = identity_ == nullptr ? "" : FaultOfReader(call.ssl);
     if (fault.empty()) return std::nullopt;
     return HttpRefusal{403, "Not served", fault};
   }

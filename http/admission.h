@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "certificates/role.h"
 #include "certificates/watched_identity.h"
 #include "http/target.h"
 #include "rpc/credentials.h"
@@ -23,6 +24,7 @@ struct HttpCall {
   const HttpTarget& target;
   std::function<std::string(const char* name)> header;  // its value; "": none
   SSL* ssl = nullptr;                                   // null: plaintext
+  bool of_program = false;                              // below a prefix of calls: any method
 };
 
 // Said in the place of a page.
@@ -38,24 +40,28 @@ class Admission {
   // `token_file` "": no token; `identity` null: plaintext. FAILED_PRECONDITION: the token can be guessed. Others of the
   // file.
   static StatusOr<std::unique_ptr<Admission>> Create(NetworkAddress address, const std::string& token_file,
-                                                     std::shared_ptr<WatchedIdentity> identity);
+                                                     std::shared_ptr<WatchedIdentity> identity,
+                                                     Role readers = Role::kOperator);
 
   // Null: it is admitted. A token in the address is answered by a redirect to the address without it, with a session's
   // cookie.
   std::optional<HttpRefusal> Check(const HttpCall& call) const;
 
  private:
-  Admission(NetworkAddress address, std::string token, std::string session, std::shared_ptr<WatchedIdentity> identity)
+  Admission(NetworkAddress address, std::string token, std::string session, std::shared_ptr<WatchedIdentity> identity,
+            Role readers)
       : address_(std::move(address)),
         token_(std::move(token)),
         session_(std::move(session)),
-        identity_(std::move(identity)) {}
+        identity_(std::move(identity)),
+        readers_(readers) {}
   bool IsOurName(const std::string& host) const;
-  std::string FaultOfOperator(SSL* ssl) const;
+  std::string FaultOfReader(SSL* ssl) const;
 
   const NetworkAddress address_;
   const std::string token_, session_;
   const std::shared_ptr<WatchedIdentity> identity_;
+  const Role readers_;
 };
 
 }  // namespace rivulet

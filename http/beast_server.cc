@@ -61,6 +61,9 @@ class BeastServer final : public HttpServer {
   void HandleStream(const std::string& path, StreamHandler handler) override {
     service_.streams[path] = std::move(handler);
   }
+  void HandleCalls(const std::string& prefix, CallHandler handler) override {
+    service_.calls[prefix] = std::move(handler);
+  }
   void HandleErrors(std::function<std::string(const std::string&, const std::string&)> page) override {
     service_.error_page = std::move(page);
   }

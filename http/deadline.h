@@ -74,4 +74,35 @@ asio::awaitable<Result> RunOn(Executor& pool, const std::function<Result()>& wor
   co_return std::move(state->result);
 }
 
+// The same of work that is done when it says so, on any thread: `work` is called on `pool` with a function that it, or
+// what it hands that to, calls once with the result.
+template <typename Result>
+asio::awaitable<Result> RunUntilDone(Executor& pool, const std::function<void(std::function<void(Result)>)>& work) {
+  struct State {
+    explicit State(asio::steady_timer::executor_type executor) : done(executor, steady_clock::time_point::max()) {}
+    Result result = {};
+    bool ready = false;
+    asio::steady_timer done;
+  };
+  const auto executor = co_await asio::this_coro::executor;
+  const auto state = std::make_shared<State>(executor);
+  const std::function<void(Result)> done = [state, executor](Result result) {
+    state->result = std::move(result);
+    asio::post(executor, [state] {
+      state->ready = true;
+      state->done.cancel();
+    });
+  };
+  pool.Run([work, done] {
+    try {
+      work(done);
+    } catch (...) {
+      done({});
+    }
+  });
+  error_code ignored;
+  while (!state->ready) co_await state->done.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  co_return std::move(state->result);
+}
+
 }  // namespace rivulet

@@ -6,7 +6,10 @@
 #include <boost/asio/ssl.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/string.hpp>
 #include <boost/beast/http.hpp>
+#include <cctype>
+#include <limits>
 #include <optional>
 #include <string>
 
@@ -25,6 +28,8 @@ inline constexpr milliseconds kFarewell{1000};       // for a peer that was refu
 
 inline const HttpRefusal kNoSuchPage{404, "No such page", "There is nothing under this address."};
 inline const HttpRefusal kNoFeed{404, "Nothing goes on", "There is no feed of this."};
+inline const HttpRefusal kLongBody{413, "Too long", "The body of this request is longer than is read here."};
+inline const HttpRefusal kNoRoom{503, "Busy", "Too many bodies are being read; try again later."};
 inline const HttpRefusal kTooManyFeeds{503, "Too many look on",
                                        "Close another tab that shows this run, and try again."};
 
@@ -87,6 +92,7 @@ class HttpConnection final : public OpenConnection {
     beast::flat_buffer buffer(service_.limits.header_bytes);
     http::request_parser<http::empty_body> parser;
     parser.header_limit(static_cast<uint32_t>(service_.limits.header_bytes));
+    parser.body_limit(std::numeric_limits<uint64_t>::max());  // lengths are looked at below
     deadline_.Set(service_.limits.header);
     co_await http::async_read_header(stream_, buffer, parser, asio::redirect_error(asio::use_awaitable, error));
     deadline_.Clear();
@@ -97,17 +103,22 @@ class HttpConnection final : public OpenConnection {
       co_return false;
     }
     const Request& request = parser.get();
-    if (const std::optional<HttpRefusal> fault = FaultOf(parser, buffer.size())) {
+    std::optional<HttpRefusal> fault = FaultOf(parser);
+    const HttpTarget target = TargetOf({request.target().data(), fault ? 0 : request.target().size()});
+    const HttpServer::CallHandler* const calls = service_.CallsOf(target.path);
+    if (!fault && calls == nullptr) fault = FaultOfBody(parser, buffer.size());
+    if (fault) {
       co_await Refuse(*fault);
       co_return false;
     }
-    const HttpTarget target = TargetOf({request.target().data(), request.target().size()});
     const std::string method(request.method_string());
     const HttpCall call{.method = method,
                         .target = target,
                         .header = [&request](const char* name) { return std::string(request[name]); },
-                        .ssl = ssl()};
+                        .ssl = ssl(),
+                        .of_program = calls != nullptr};
     const std::optional<HttpRefusal> refused = service_.admission->Check(call);
+    if (calls != nullptr && !refused) co_return co_await ServeCall(*calls, target, buffer, parser);
     const bool head = method == "HEAD", keep_alive = request.keep_alive() && (head || method == "GET");
     HttpReply reply;
     if (refused) {
@@ -140,7 +151,7 @@ class HttpConnection final : public OpenConnection {
 
   // What of a request is refused before anybody looks at its meaning. The parser itself refuses a length beside
   // Transfer-Encoding, and two lengths.
-  std::optional<HttpRefusal> FaultOf(const http::request_parser<http::empty_body>& parser, size_t bytes_ahead) const {
+  std::optional<HttpRefusal> FaultOf(const http::request_parser<http::empty_body>& parser) const {
     const Request& request = parser.get();
     const auto fields = static_cast<size_t>(std::distance(request.begin(), request.end()));
     if (fields > service_.limits.fields) return HttpRefusal{431, "Too many", "This request has too many fields."};
@@ -148,11 +159,76 @@ class HttpConnection final : public OpenConnection {
       return HttpRefusal{414, "Too long", "This address is longer than is read here."};
     if (request.count(http::field::host) > 1 || (request.version() >= 11 && request.count(http::field::host) == 0))
       return HttpRefusal{400, "Not understood", "A request names one host."};
+    return std::nullopt;
+  }
+
+  // The same of a request for a page.
+  static std::optional<HttpRefusal> FaultOfBody(const http::request_parser<http::empty_body>& parser,
+                                                size_t bytes_ahead) {
+    const Request& request = parser.get();
     if (parser.chunked() || parser.content_length().value_or(0) > 0 ||
         request.count(http::field::transfer_encoding) > 0)
       return HttpRefusal{400, "Not understood", "A page takes no body."};
     if (bytes_ahead > 0) return HttpRefusal{400, "Not understood", "There is more than one request."};
     return std::nullopt;
+  }
+
+  // One call: its body, within limits, then its handler. A length that is too long is refused before a byte of the body
+  // is read, and all bodies together have room for so many bytes.
+  asio::awaitable<bool> ServeCall(const HttpServer::CallHandler& handler, const HttpTarget& target,
+                                  beast::flat_buffer& buffer, http::request_parser<http::empty_body>& header) {
+    const HttpLimits& limits = service_.limits;
+    const Request& head = header.get();
+    if (header.content_length().value_or(0) > limits.body_bytes) {
+      co_await Refuse(kLongBody);
+      co_return false;
+    }
+    const size_t taken = header.chunked() ? limits.body_bytes : header.content_length().value_or(0);
+    if (service_.body_bytes + taken > limits.bodies_bytes) {
+      co_await Refuse(kNoRoom);
+      co_return false;
+    }
+    struct Room {
+      size_t& held;
+      const size_t bytes;
+      Room(size_t& of, size_t taken) : held(of), bytes(taken) { held += bytes; }
+      ~Room() { held -= bytes; }
+    } room(service_.body_bytes, taken);
+    auto request = std::make_shared<HttpCallRequest>();
+    request->method = std::string(head.method_string());
+    request->path = target.path;
+    request->parameters = target.parameters;
+    for (const auto& field : head) {
+      std::string name(field.name_string());
+      for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      request->fields.emplace(std::move(name), std::string(field.value()));
+    }
+    error_code error;
+    deadline_.Set(limits.body);
+    if (beast::iequals(head[http::field::expect], "100-continue")) {
+      static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+      co_await asio::async_write(stream_, asio::buffer(kContinue), asio::redirect_error(asio::use_awaitable, error));
+    }
+    http::request_parser<http::string_body> parser(std::move(header));
+    parser.body_limit(limits.body_bytes);
+    if (!error) co_await http::async_read(stream_, buffer, parser, asio::redirect_error(asio::use_awaitable, error));
+    deadline_.Clear();
+    if (error == http::error::body_limit) {
+      co_await Refuse(kLongBody);
+      co_return false;
+    }
+    if (!error && buffer.size() > 0) error = http::error::bad_chunk_extension;  // another request ahead of its turn
+    if (error) {
+      if (const std::optional<HttpRefusal> unread = FaultOfBytes(error)) co_await Refuse(*unread);
+      co_return false;
+    }
+    request->body = std::move(parser.get().body());
+    const bool keep_alive = parser.get().keep_alive(), of_head = request->method == "HEAD";
+    const std::function<void(HttpServer::CallReply)> work = [&handler, request](HttpServer::CallReply reply) {
+      handler(request, std::move(reply));
+    };
+    const HttpReply reply = co_await RunUntilDone<HttpReply>(*service_.page_threads, work);
+    co_return co_await Write(reply, reply.headers, of_head, keep_alive);
   }
 
   asio::awaitable<void> Refuse(const HttpRefusal& refusal) {

@@ -17,4 +17,9 @@ int64_t HttpRequest::Number(const std::string& name) const {
   return number;
 }
 
+std::string HttpCallRequest::Field(const std::string& name) const {
+  const auto found = fields.find(name);
+  return found == fields.end() ? "" : found->second;
+}
+
 }  // namespace rivulet

@@ -15,7 +15,7 @@ StatusOr<std::unique_ptr<HttpServer>> HttpServer::Create(const HttpOptions& opti
                                                          std::function<void(const std::string& sentence)> tell) {
   StatusOr<NetworkAddress> address = ParseAddress(options.address);
   if (!address.ok()) return AsUsageError(Annotate(address.status(), "--http"));
-  if (!address->IsLoopback() && options.tls.empty()) {
+  if (!address->IsLoopback() && options.tls.empty() && !options.plaintext_beyond_loopback) {
     return UsageError(
         "--http serves only this machine, at 127.0.0.1, [::1] or localhost, not '{}'; use ssh -L from elsewhere, or "
         "give --http-tls DIR to admit readers by token or operator's certificate",
@@ -32,7 +32,7 @@ StatusOr<std::unique_ptr<HttpServer>> HttpServer::Create(const HttpOptions& opti
           options.tls, identity->Current()->name.ToString());
     }
   }
-  RIVULET_ASSIGN_OR_RETURN(auto admission, Admission::Create(*address, options.token_file, identity));
+  RIVULET_ASSIGN_OR_RETURN(auto admission, Admission::Create(*address, options.token_file, identity, options.readers));
   return ListenByBeast(*std::move(address), options.limits, std::move(admission), std::move(identity));
 }
 

@@ -1,7 +1,8 @@
 // HTTP server of a process: pages, and streams of events from a running process. One class for `dashboard`,
 // `coordinator` and `simulate`; each source of pages registers a handler for its path.
 //
-// Nothing can be changed through it: only GET and HEAD are answered. On loopback all users of the machine may read; a
+// Pages change nothing: only GET and HEAD are answered for them. A server of calls (HandleCalls) takes other methods
+// and bodies, below the prefixes that it registered and nowhere else. On loopback all users of the machine may read; a
 // token can be required there. Beyond loopback it speaks TLS 1.3 alone, and a reader needs the token or, without one,
 // an operator's certificate. Pages of other sites cannot read it. Host names that another party's DNS points here are
 // refused. The content-security policy lets a page run and style only the code given to AllowInPages, and load pictures
@@ -21,8 +22,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "certificates/role.h"
 #include "engine/base/status.h"
 
 namespace rivulet {
@@ -39,6 +42,10 @@ struct HttpLimits {
   std::chrono::milliseconds header = std::chrono::seconds(10);       // idle time before it included
   std::chrono::milliseconds write = std::chrono::seconds(30);        // of one reply
   std::chrono::milliseconds stream_write = std::chrono::seconds(5);  // of one piece of a stream
+  // Of calls; pages take no body.
+  size_t body_bytes = 0;                                      // of one request
+  size_t bodies_bytes = size_t{256} << 20;                    // of all requests that are being read or answered
+  std::chrono::milliseconds body = std::chrono::seconds(30);  // from its first byte to its last
 };
 
 struct HttpOptions {
@@ -47,6 +54,9 @@ struct HttpOptions {
   std::string tls;                // the folder of a node's certificate (certificates/kit.h); "": plaintext
   std::string lists_beside = {};  // as WatchOptions has it (certificates/watched_identity.h); no option of a command
   HttpLimits limits = {};         // no options of a command
+  // Also no options: the role whose certificates admit readers, and whether plaintext may go beyond this machine.
+  Role readers = Role::kOperator;
+  bool plaintext_beyond_loopback = false;
 };
 
 struct HttpRequest {
@@ -59,6 +69,16 @@ struct HttpReply {
   int status = 200;
   std::string content_type = "text/html; charset=utf-8";
   std::string body;
+  std::vector<std::pair<std::string, std::string>> headers = {};  // beside the server's own
+};
+
+// A request with a method, header fields and a body, as a program sends it.
+struct HttpCallRequest {
+  std::string method, path;                            // the path decoded, without parameters
+  std::multimap<std::string, std::string> parameters;  // after '?', decoded
+  std::map<std::string, std::string> fields;           // names in lower case; of several of a name the first
+  std::string body;
+  std::string Field(const std::string& name) const;  // "": none
 };
 
 // What is sent to one caller, piece by piece. Used by one thread.
@@ -85,6 +105,12 @@ class HttpServer {
 
   using Handler = std::function<HttpReply(const HttpRequest& request)>;
   virtual void Handle(const std::string& path, Handler handler) = 0;
+  // Everything below `prefix` ("/v2": itself and what follows '/'), with any method. The handler is called on a thread
+  // of the pages' and must not block; it, or what it hands the request to, calls `reply` once, on any thread. Before
+  // Start.
+  using CallReply = std::function<void(HttpReply reply)>;
+  using CallHandler = std::function<void(std::shared_ptr<const HttpCallRequest> request, CallReply reply)>;
+  virtual void HandleCalls(const std::string& prefix, CallHandler handler) = 0;
   // Server-sent events (HTML, "Server-sent events"): a stream per caller. Null: none is given now.
   using StreamHandler = std::function<std::unique_ptr<HttpStream>(const HttpRequest& request)>;
   virtual void HandleStream(const std::string& path, StreamHandler handler) = 0;

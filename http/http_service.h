@@ -25,13 +25,21 @@ struct HttpService {
   std::unique_ptr<Admission> admission;
   std::map<std::string, HttpServer::Handler> pages;
   std::map<std::string, HttpServer::StreamHandler> streams;
+  std::map<std::string, HttpServer::CallHandler> calls;  // by prefix
   HttpHeaders headers = HeadersOfPages("", "");
   std::function<std::string(const std::string&, const std::string&)> error_page;
   std::unique_ptr<Executor> page_threads = ThreadExecutor("pages", HttpServer::kThreads);
   std::unique_ptr<Executor> stream_threads = ThreadExecutor("feeds", HttpServer::kStreams);
   size_t open_streams = 0;  // of the server's thread
+  size_t body_bytes = 0;    // the same: of calls under way
   std::atomic<bool> stopping = false;
 
+  // The handler of calls below a path; null: none.
+  const HttpServer::CallHandler* CallsOf(const std::string& path) const {
+    for (const auto& [prefix, handler] : calls)
+      if (path.starts_with(prefix) && (path.size() == prefix.size() || path[prefix.size()] == '/')) return &handler;
+    return nullptr;
+  }
   HttpReply Said(const HttpRefusal& refusal) const {
     if (error_page) return {.status = refusal.status, .body = error_page(refusal.title, refusal.sentence)};
     return {.status = refusal.status,

@@ -19,7 +19,8 @@ std::string Fall(const RunOverview& run) {
   const auto& [round, best] = curve->best();
   const double last = curve->points.back().second;
   const bool fell = curve->lower_is_better ? best > 0 && last > kLossGrown * best : last < best - kAccuracyLost;
-  return fell ? fmt::format("{} went from {:.4f} in round {} to {:.4f}", curve->name, best, round, last) : "";
+  return fell ? fmt::format("{} went from {} in round {} to {}", curve->name, MetricText(best), round, MetricText(last))
+              : "";
 }
 
 }  // namespace

@@ -141,12 +141,15 @@ StatusOr<ModelSource> FromRun(const RunModel& run, std::optional<int64_t> cluste
   RIVULET_RETURN_IF_ERROR(scenario.status());
   ModelSource source;
   source.title = run.run_id;
+  source.weights_alone = !scenario->model.arrays.empty();
+  source.weights = [path = run.path] { return ReadSafetensors(path); };
+  const bool as_stored = !cluster && scenario->server.average == 0;
+  if (source.weights_alone && as_stored) return source;  // whether or not the first weights are still there
   StatusOr<ModelDef> model = ModelOf(*scenario);
   if (!model.ok()) return BlameModel(*scenario, model.status());
   source.model = *std::move(model);
-  RIVULET_RETURN_IF_ERROR(Complete(source));
-  source.weights = [path = run.path] { return ReadSafetensors(path); };
-  if (!cluster && scenario->server.average == 0) return source;
+  if (!source.weights_alone) RIVULET_RETURN_IF_ERROR(Complete(source));
+  if (as_stored) return source;
   RIVULET_ASSIGN_OR_RETURN(ModelLayout layout, ModelLayoutOf(source.model));
   RIVULET_ASSIGN_OR_RETURN(const auto chosen,
                            ReadRunModel(run, std::make_shared<const ModelLayout>(std::move(layout)), cluster));

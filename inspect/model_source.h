@@ -30,6 +30,7 @@ struct ModelSource {
   // Of a graph file without a loss only the graph and its variables.
   ModelDef model;
   bool has_loss = false;
+  bool weights_alone = false;  // there is no graph: clients train the run in their own way (model.arrays)
   std::vector<std::string> outputs;
   // The values of all variables, but those that a weights file leaves out. FAILED_PRECONDITION: nothing gives them.
   std::function<StatusOr<NamedWeights>()> weights;

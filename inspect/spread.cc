@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/base/quantities.h"
+
 namespace rivulet {
 
 // One run has no deviation, and a zero would read as one.
 std::string Spread::Text() const {
-  return runs == 1 ? fmt::format("{:.4f}", mean) : fmt::format("{:.4f} ± {:.4f}", mean, deviation);
+  return runs == 1 ? MetricText(mean) : fmt::format("{} ± {}", MetricText(mean), MetricText(deviation));
 }
 
 Spread SpreadOf(const std::vector<double>& values) {

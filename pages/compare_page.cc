@@ -54,7 +54,6 @@ std::string DifferencesTable(const Comparison& comparison) {
   if (comparison.differing.empty()) return "<p>Nothing but the seed.</p>\n";
   std::vector<std::string> titles = {"key"};
   for (const ComparedSetting& setting : comparison.settings) titles.push_back(setting.label);
-  titles.push_back("");  // takes what is left of the width
   std::vector<std::vector<std::string>> rows;
   for (const std::string& key : comparison.differing) {
     std::vector<std::string> row = {fmt::format("<code>{}</code>", XmlText(key))};
@@ -62,10 +61,9 @@ std::string DifferencesTable(const Comparison& comparison) {
       const std::string value = KeyText(comparison.runs[setting.runs.front()].run, key);
       row.push_back(value.empty() ? "<span class=\"faint\">–</span>" : XmlText(value));
     }
-    row.push_back("");
     rows.push_back(std::move(row));
   }
-  return HtmlTable(titles, rows);
+  return "<div class=\"wraps\">" + HtmlTable(titles, rows) + "</div>\n";
 }
 
 }  // namespace

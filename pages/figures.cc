@@ -6,6 +6,7 @@
 
 #include "engine/base/join.h"
 #include "engine/base/json.h"
+#include "engine/base/quantities.h"
 
 namespace rivulet {
 namespace {
@@ -45,6 +46,7 @@ std::string Legend(const Chart& chart) {
   if (chart.series.size() < 2) return "";
   std::string html = "<p class=\"series\">";
   for (size_t i = 0; i < chart.series.size(); ++i) {
+    if (chart.series[i].points.empty()) continue;
     Picture key{.width = 22, .height = 8, .label = "", .marks = {}};
     Mark& line = key.Line({{0, 4}, {22, 4}}, 2);
     line.colour = SeriesColour(i);
@@ -97,9 +99,10 @@ std::string CurveFigures(const std::vector<Curve>& curves, const std::string& pl
     std::ranges::replace(file, '/', '-');
     std::vector<FileLink> downloads = PictureDownloads(query, file);
     downloads.push_back(TableDownload(query, file));
-    html += ChartFigure(ChartOf(curve, run_id),
-                        fmt::format("last {:.4f}, best {:.4f}", curve.points.back().second, curve.best().second),
-                        downloads);
+    html += ChartFigure(
+        ChartOf(curve, run_id),
+        fmt::format("last {}, best {}", MetricText(curve.points.back().second), MetricText(curve.best().second)),
+        downloads);
   }
   return html;
 }
@@ -118,11 +121,11 @@ std::string SparklineSvg(const Curve& curve, double width) {
   points = Thinned(points, kStretchesOfSparkline);
   const auto [low, high] = std::ranges::minmax(points, {}, &std::pair<double, double>::second);
   const double height = high.second - low.second, length = points.back().first - points.front().first;
-  Picture picture{
-      .width = width,
-      .height = kHeight,
-      .label = fmt::format("{} from {:.4f} to {:.4f}", curve.name, points.front().second, points.back().second),
-      .marks = {}};
+  Picture picture{.width = width,
+                  .height = kHeight,
+                  .label = fmt::format("{} from {} to {}", curve.name, MetricText(points.front().second),
+                                       MetricText(points.back().second)),
+                  .marks = {}};
   for (auto& [x, y] : points) {
     const double at = length > 0 ? (x - curve.points.front().first) / length : 0;
     y = height > 0 ? kHeight - kRoom - (y - low.second) / height * (kHeight - 2 * kRoom) : kHeight / 2;

@@ -91,7 +91,7 @@ void LiveRun::Round(const RoundReport& report) {
   if (report.status == "committed") {
     committed_ = report.round;
     AddPoints(report.round, report.central);
-    AddPoints(report.round, {{"train/loss", report.train_loss}});
+    AddPoints(report.round, {{"train/loss", report.train_loss.value_or(0)}});
   }
   if (report.round >= round_) {
     folded_ = selected_ = offers_ = 0;
@@ -209,14 +209,14 @@ std::string LiveRun::RoundsHtml() const {
     const auto accuracy = report.central.find("test/accuracy");
     rows.push_back({fmt::format("{}", report.round), fmt::format("{}", report.attempt), XmlText(report.status),
                     fmt::format("{}", report.selected), fmt::format("{}", report.folded),
-                    fmt::format("{:.4f}", report.train_loss),
-                    accuracy == report.central.end() ? "" : fmt::format("{:.4f}", accuracy->second),
+                    report.train_loss ? MetricText(*report.train_loss) : "",
+                    accuracy == report.central.end() ? "" : MetricText(accuracy->second),
                     SecondsText(report.train_seconds), SecondsText(report.aggregate_seconds),
                     SecondsText(report.evaluate_seconds), XmlText(lost)});
   }
   return "<h3>Newest rounds</h3>\n" +
-         HtmlTable({"round#", "attempt#", "status", "selected#", "folded#", "train loss#", "test accuracy#", "clients#",
-                    "aggregation#", "evaluation#", "failures and their reasons"},
+         HtmlTable({"round#", "attempt#", "status", "selected#", "folded#", "train loss#", "?test accuracy#",
+                    "clients#", "aggregation#", "evaluation#", "?failures and their reasons"},
                    rows);
 }
 

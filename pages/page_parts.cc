@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "engine/base/quantities.h"
 #include "inspect/picture/picture.h"
 #include "pages/pages.h"
 
@@ -60,7 +61,7 @@ std::string TextOfCell(const Cell& cell) {
     std::string operator()(std::monostate) const { return ""; }
     std::string operator()(bool v) const { return v ? "yes" : "no"; }
     std::string operator()(int64_t v) const { return fmt::format("{}", v); }
-    std::string operator()(double v) const { return fmt::format("{:.4f}", v); }
+    std::string operator()(double v) const { return MetricText(v); }
     std::string operator()(const std::string& v) const { return XmlText(v); }
   };
   return std::visit(Writer{}, cell);
@@ -90,15 +91,22 @@ std::string CardHtml(const std::string& title, const std::string& large, const s
 std::string HtmlTable(const std::vector<std::string>& titles, const std::vector<std::vector<std::string>>& rows) {
   std::string html = "<div class=\"scroll\"><table><thead><tr>";
   const auto number = [&](size_t column) { return titles[column].ends_with('#'); };
+  std::vector<bool> left_out;
+  for (size_t column = 0; column < titles.size(); ++column)
+    left_out.push_back(titles[column].starts_with('?') && std::ranges::all_of(rows, [&](const auto& row) {
+                         return column >= row.size() || row[column].empty();
+                       }));
   for (size_t column = 0; column < titles.size(); ++column) {
-    const std::string title = titles[column].substr(0, titles[column].size() - (number(column) ? 1 : 0));
+    if (left_out[column]) continue;
+    std::string title = titles[column].substr(0, titles[column].size() - (number(column) ? 1 : 0));
+    if (title.starts_with('?')) title.erase(0, 1);
     html += fmt::format("<th scope=\"col\"{}>{}</th>", number(column) ? " class=\"n\"" : "", XmlText(title));
   }
   html += "</tr></thead><tbody>\n";
   for (const auto& row : rows) {
     html += "<tr>";
     for (size_t column = 0; column < row.size(); ++column)
-      html += fmt::format("<td{}>{}</td>", number(column) ? " class=\"n\"" : "", row[column]);
+      if (!left_out[column]) html += fmt::format("<td{}>{}</td>", number(column) ? " class=\"n\"" : "", row[column]);
     html += "</tr>\n";
   }
   return html + "</tbody></table></div>\n";
@@ -131,8 +139,14 @@ std::string StatusHtml(const std::string& status) {
                      sign == std::end(kSigns) ? "" : fmt::format("{} ", sign->second));
 }
 
+std::string WhyHtml(const std::string& reason) {
+  return reason.empty() ? "" : fmt::format("<span class=\"why\">{}</span>", XmlText(reason));
+}
+
 std::string Chip(const std::string& name, const std::string& value) {
-  return fmt::format("<span class=\"chip\">{}{}{}</span>", XmlText(name), name.empty() || value.empty() ? "" : " ",
+  const std::string whole = value.empty() ? "" : fmt::format(" title=\"{}\"", XmlText(value));  // a list cuts it
+  return fmt::format("<span class=\"chip\"{}>{}{}{}</span>", whole, XmlText(name),
+                     name.empty() || value.empty() ? "" : " ",
                      value.empty() ? "" : fmt::format("<b>{}</b>", XmlText(value)));
 }
 
@@ -160,6 +174,6 @@ std::string HeadingHtml(const std::string& id, const std::string& title, const s
                      id.empty() ? "" : fmt::format(" id=\"{}\"", id), XmlText(title), more, DownloadLinks(downloads));
 }
 
-std::string Share(const std::optional<double>& value) { return value ? fmt::format("{:.4f}", *value) : ""; }
+std::string Share(const std::optional<double>& value) { return value ? MetricText(*value) : ""; }
 
 }  // namespace rivulet

@@ -40,6 +40,8 @@ std::string ClientLink(const std::string& place, const std::string& client_id);
 std::string RunPath(const std::string& place, const std::string& run_id);  // PageHead::path of a page below a run's
 // Of a run, an attempt, a task or a client: with a sign, for those who see no colour.
 std::string StatusHtml(const std::string& status);
+// A reason, to stand below the status, where a narrow screen shows it too; "" for "".
+std::string WhyHtml(const std::string& reason);
 std::string Chip(const std::string& name, const std::string& value);  // "name value" in a frame; "": no such part
 // UTC, "2025-01-31T14:25:30.123Z", which a script shows in the reader's zone; the UTC stays in the tooltip.
 std::string TimeHtml(const std::string& utc);
@@ -53,7 +55,8 @@ std::string CardHtml(const std::string& title, const std::string& large, const s
 std::string FactsTable(const std::vector<std::pair<std::string, std::string>>& facts);
 std::string EventsTable(const std::vector<EventRow>& newest_first);
 
-// Rows of cells that are HTML already; numbers stand to the right where a title ends with '#', which is not shown.
+// Rows of cells that are HTML already. Numbers stand to the right where a title ends with '#', and a column whose title
+// begins with '?' is left out where all its cells are empty; neither sign is shown.
 std::string HtmlTable(const std::vector<std::string>& titles, const std::vector<std::vector<std::string>>& rows);
 
 // Long tables are shown a leaf at a time: the place that the leaf with row `first` begins with, of `total` rows.

@@ -111,7 +111,7 @@ Picture LanesPicture(std::span<const ClientLane> lanes, const std::vector<TaskIn
   for (const auto& [attempt, started] : attempts) {
     const double x = kNames + static_cast<double>(started - origin) / 1000 * scale;
     picture.Line({{x, kTop - 2}, {x, bottom}}).opacity = 0.25;
-    if (x - labelled < 60) continue;  // names would touch
+    if (x - labelled < 60 || x > picture.width - 60) continue;  // names would touch, or be cut
     picture.Text(x, kTop - 8, fmt::format("round {}", attempt.first), Anchor::kStart, 11).link =
         RoundAddress(place, attempt.first);
     labelled = x;

@@ -35,7 +35,11 @@ std::string HealthCard(const RunOverview& run, const Health& health) {
   } else {
     items += Item(fmt::format("{} rounds", committed));
   }
-  for (size_t i = 0; i < std::min(health.reasons.size(), kReasonsShown); ++i) items += Item(XmlText(health.reasons[i]));
+  size_t said = 0;
+  for (const std::string& reason : health.reasons) {
+    if (run.run.status == "failed" && reason == run.run.reason) continue;  // it stands above the cards
+    if (said++ < kReasonsShown) items += Item(XmlText(reason));
+  }
   int64_t tasks = 0, folded = 0;
   for (const RoundRow& attempt : run.attempts) {
     tasks += attempt.selected;
@@ -55,15 +59,15 @@ std::string ResultCard(const RunOverview& run) {
   if (first == nullptr)
     return CardHtml("How good is it?", "–", "<ul><li class=\"faint\">nothing is measured yet</li></ul>");
   const auto& [round, best] = first->best();
-  std::string items = Item(fmt::format("round {}; last {:.4f}", round, first->points.back().second));
+  std::string items = Item(fmt::format("round {}; last {}", round, MetricText(first->points.back().second)));
   size_t shown = 0;
   for (const Curve& curve : run.curves) {
     if (&curve == first || shown++ >= kMetricsShown) continue;
-    items += Item(fmt::format("{} {:.4f}", XmlText(curve.name), curve.points.back().second), true);
+    items += Item(fmt::format("{} {}", XmlText(curve.name), MetricText(curve.points.back().second)), true);
   }
   if (const auto worst = first->spread.find("worst_decile"); worst != first->spread.end())
-    items += Item(fmt::format("worst tenth of clients {:.4f}", worst->second), true);
-  return CardHtml("How good is it?", fmt::format("{:.4f} <small>best {}</small>", best, XmlText(first->name)),
+    items += Item(fmt::format("worst tenth of clients {}", MetricText(worst->second)), true);
+  return CardHtml("How good is it?", fmt::format("{} <small>best {}</small>", MetricText(best), XmlText(first->name)),
                   SparklineSvg(*first, kCardWidth) + "<ul>" + items + "</ul>");
 }
 

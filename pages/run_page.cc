@@ -8,6 +8,7 @@
 #include "inspect/health.h"
 #include "inspect/overview.h"
 #include "inspect/pauses.h"
+#include "inspect/privacy_spend.h"
 #include "pages/figures.h"
 #include "pages/live_run.h"
 #include "pages/page_parts.h"
@@ -80,18 +81,18 @@ std::string RoundsTable(const RunOverview& page, int64_t first_round, const std:
   const auto at = [](const Curve* curve, int64_t round) -> std::string {
     if (curve == nullptr) return "";
     const auto point = std::ranges::lower_bound(curve->points, round, {}, [](const auto& p) { return p.first; });
-    return point != curve->points.end() && point->first == round ? fmt::format("{:.4f}", point->second) : "";
+    return point != curve->points.end() && point->first == round ? MetricText(point->second) : "";
   };
   std::vector<std::vector<std::string>> rows;
   for (size_t i = first; i < std::min(first + kRowsOfAPage, page.attempts.size()); ++i) {
     const RoundRow& round = page.attempts[page.attempts.size() - 1 - i];  // newest first
     const bool committed = round.status == "committed";
     rows.push_back({RoundLink(place, round.round, fmt::format("{}", round.round)), fmt::format("{}", round.attempt),
-                    StatusHtml(round.status), fmt::format("{}", round.selected), fmt::format("{}", round.folded),
-                    fmt::format("{}", round.refused), fmt::format("{}", round.dropped), fmt::format("{}", round.failed),
-                    Share(round.train_loss), committed ? at(accuracy, round.round) : "",
-                    committed ? at(loss, round.round) : "", SecondsText(round.train_seconds),
-                    SecondsText(round.aggregate_seconds), XmlText(round.reason)});
+                    StatusHtml(round.status) + WhyHtml(round.reason), fmt::format("{}", round.selected),
+                    fmt::format("{}", round.folded), fmt::format("{}", round.refused), fmt::format("{}", round.dropped),
+                    fmt::format("{}", round.failed), Share(round.train_loss),
+                    committed ? at(accuracy, round.round) : "", committed ? at(loss, round.round) : "",
+                    SecondsText(round.train_seconds), SecondsText(round.aggregate_seconds)});
   }
   std::string html = HeadingHtml("rounds", "Rounds, newest first",
                                  {TableDownload("of=rounds&run=" + UrlText(place), page.run.run_id + "-rounds")});
@@ -101,7 +102,7 @@ std::string RoundsTable(const RunOverview& page, int64_t first_round, const std:
             "<p></p>\n";
   return html + LeafLinks("/run?id=" + UrlText(place) + "&rounds=", first, page.attempts.size(), "rounds") +
          HtmlTable({"round#", "attempt#", "status", "selected#", "folded#", "refused#", "dropped#", "failed#",
-                    "train loss#", "test accuracy#", "test loss#", "clients#", "aggregation#", "reason"},
+                    "?train loss#", "?test accuracy#", "?test loss#", "clients#", "aggregation#"},
                    rows);
 }
 
@@ -120,22 +121,22 @@ StatusOr<std::string> ClientsTable(History& history, const std::string& run_id, 
     const auto failure = failures.find(client.client_id);
     std::string last;
     if (failure != failures.end())
-      last = fmt::format("round {} {} {}", failure->second->last_round, XmlText(failure->second->status),
-                         XmlText(failure->second->error));
+      last = fmt::format("last failure: round {}, {}: {}", failure->second->last_round, failure->second->status,
+                         failure->second->error);
     const auto standing = standings.find(client.client_id);
     rows.push_back({ClientLink(place, client.client_id),
-                    StatusHtml(standing == standings.end() ? "active" : standing->second.status),
-                    fmt::format("{}", client.tasks), PercentText(client.reliability), fmt::format("{}", client.refused),
-                    fmt::format("{}", client.dropped), fmt::format("{}", client.failed),
+                    StatusHtml(standing == standings.end() ? "active" : standing->second.status) + WhyHtml(last),
+                    TimeHtml(client.last_seen_at), fmt::format("{}", client.tasks), PercentText(client.reliability),
+                    fmt::format("{}", client.refused), fmt::format("{}", client.dropped),
+                    fmt::format("{}", client.failed),
                     client.folded > 0 ? fmt::format("{}", client.examples / client.folded) : "",
-                    client.mean_train_seconds ? SecondsText(*client.mean_train_seconds) : "",
-                    TimeHtml(client.last_seen_at), last});
+                    client.mean_train_seconds ? SecondsText(*client.mean_train_seconds) : ""});
   }
   return HeadingHtml("clients", "Clients, least reliable first",
                      {TableDownload("of=clients&run=" + UrlText(place), run_id + "-clients")}) +
          LeafLinks("/run?id=" + UrlText(place) + "&clients=", first, clients, "clients") +
-         HtmlTable({"client", "status", "tasks#", "folded#", "refused#", "dropped#", "failed#", "examples a task#",
-                    "training a task#", "last seen", "last failure"},
+         HtmlTable({"client", "status", "last seen", "tasks#", "folded#", "refused#", "dropped#", "failed#",
+                    "?examples a task#", "?training a task#"},
                    rows);
 }
 
@@ -166,6 +167,10 @@ StatusOr<std::string> RunPage(const PlacedRun& placed, int64_t first_round, int6
     body += HeadingHtml("curves", "Curves", {}, ChartKnobs()) + "<div class=\"curves\">\n" + curves + "</div>\n";
   } else {
     body += HeadingHtml("curves", "Curves", {}) + "<p class=\"faint\">A curve begins with the second value.</p>\n";
+  }
+  if (const std::vector<std::string> spent = PrivacySentences(page); !spent.empty()) {
+    body += HeadingHtml("privacy", "Privacy", {});
+    for (const std::string& sentence : spent) body += fmt::format("<p>{}.</p>\n", XmlText(sentence));
   }
   RIVULET_ASSIGN_OR_RETURN(const std::string clients,
                            ClientsTable(history, run_id, static_cast<size_t>(failing.seen), first_client, place));

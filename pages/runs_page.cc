@@ -169,10 +169,10 @@ StatusOr<std::string> Row(History& history, const ListedRun& run, const std::str
   std::string tags, result;
   for (const std::string& tag : run.tags) tags += Chip("#" + tag, "");
   if (run.row.best_accuracy) {
-    result =
-        fmt::format("{:.4f}<span class=\"id\">last {}</span>", *run.row.best_accuracy, Share(run.row.last_accuracy));
+    result = fmt::format("{}<span class=\"id\">last {}</span>", MetricText(*run.row.best_accuracy),
+                         Share(run.row.last_accuracy));
   } else if (curve) {
-    result = fmt::format("{:.4f}<span class=\"id\">{}</span>", curve->best().second, XmlText(curve->name));
+    result = fmt::format("{}<span class=\"id\">{}</span>", MetricText(curve->best().second), XmlText(curve->name));
   }
   const Cell wanted = ValueUnder(run, "run.rounds");
   const auto* of = std::get_if<int64_t>(&wanted);

@@ -38,7 +38,7 @@ p { margin: .5rem 0; } a { color: var(--link); } code { font-size: .92em; }
 .interrupted, .paused, .dropped, .attention { background: var(--warn-ground); color: var(--warn); }
 .running { background: var(--link-ground); color: var(--link); }
 .chip { border: 1px solid var(--line); color: var(--faint); background: var(--sheet); margin: 0 .25rem .15rem 0; border-radius: .35rem; padding: 0 .4rem; }
-.chip b { color: var(--ink); font-weight: 500; }
+.chip b { color: var(--ink); font-weight: 500; } .differs .chip { max-width: 15rem; overflow: hidden; text-overflow: ellipsis; vertical-align: bottom; }
 /* Cards: what is asked first. */
 .cards { display: grid; grid-template-columns: repeat(4, 1fr); gap: .9rem; }
 .card { background: var(--sheet); border: 1px solid var(--line); border-radius: .55rem; padding: .8rem 1rem; box-shadow: var(--shade); min-width: 0; }
@@ -67,16 +67,18 @@ tbody tr:last-child > * { border-bottom: 0; } tbody tr:hover { background: var(-
 thead th { background: var(--head); color: var(--faint); font-weight: 600; font-size: .86rem; } th.n, td.n { text-align: right; }
 thead th a { color: inherit; text-decoration: none; } thead th a:hover { text-decoration: underline; } thead th[aria-sort] { color: var(--ink); }
 td:last-child { white-space: normal; } .scroll td:last-child:not(.n):not(.began):not(:empty) { min-width: min(17rem, 60vw); } td { overflow-wrap: anywhere; }
+.wraps th, .wraps td { white-space: normal; } .wraps td:first-child { white-space: nowrap; }
+.why { display: block; min-width: 12rem; max-width: 22rem; white-space: normal; color: var(--faint); font-size: .86rem; }
 .facts { width: auto; } .facts th { font-weight: normal; color: var(--faint); } .facts td { white-space: normal; }
 .id { display: block; color: var(--faint); font-size: .8rem; font-weight: 400; }
-.runs th, .runs td { padding: .36rem .45rem; } .runs td { vertical-align: middle; }
+.runs th, .runs td { padding: .36rem .45rem; } .runs td { vertical-align: middle; } .runs thead th { white-space: normal; vertical-align: bottom; }
 .runs td.called .id { max-width: 11.5rem; overflow: hidden; text-overflow: ellipsis; } .runs .name { font-weight: 600; }
 .runs svg { display: block; width: 108px; height: 30px; } .runs progress { width: 100%; min-width: 4.5rem; margin: .1rem 0 0; }
 .runs td.differs { white-space: normal; min-width: 15rem; } .runs td.began { white-space: nowrap; } .runs input { accent-color: var(--link); width: 1rem; height: 1rem; }
 .best { font-weight: 700; } .key svg { display: inline; width: 22px; height: 8px; margin-right: .5rem; vertical-align: middle; }
 /* Forms. */
 .tools { display: flex; flex-wrap: wrap; gap: .6rem .9rem; align-items: end; margin: 0 0 .8rem; } .tools label { color: var(--faint); font-size: .86rem; }
-.tools input, .tools select { display: block; } input, select, button { font: inherit; color: inherit; background: var(--sheet); border: 1px solid var(--line);
+.tools input, .tools select { display: block; height: 2.1rem; } .tools button { height: 2.1rem; } input, select, button { font: inherit; color: inherit; background: var(--sheet); border: 1px solid var(--line);
   border-radius: .35rem; padding: .25rem .55rem; max-width: 100%; } button { background: var(--head); cursor: pointer; } button:hover { border-color: var(--faint); }
 button.main { background: var(--link); color: var(--sheet); border-color: var(--link); }
 .goto { display: flex; flex-wrap: wrap; gap: .5rem 1.5rem; } .goto input { max-width: 14rem; } .goto input[type="number"] { max-width: 7rem; }
@@ -97,9 +99,14 @@ pre { overflow-x: auto; background: var(--head); padding: .8rem; border-radius: 
 #live-log .scroll { max-height: 16rem; overflow-y: auto; }
 @media (max-width: 75rem) {
   .cards { grid-template-columns: repeat(2, 1fr); }
-  .runs td.differs { min-width: 11rem; } .runs th, .runs td { padding: .36rem .4rem; } .runs svg { width: 80px; }
+  th, td { padding: .36rem .45rem; }
+  main { padding: 1.1rem 1rem 3rem; } .bar nav { padding: .55rem 1rem; }
+  .runs th, .runs td { padding: .36rem .22rem; } .runs svg { width: 64px; } .runs td.differs { min-width: 8rem; } .differs .chip { max-width: 9rem; }
+  .runs td.called, .runs td.began { white-space: normal; } .runs td.called .id { max-width: 8rem; white-space: nowrap; } .runs td.began { min-width: 6rem; }
+  .runs .status { padding: 0 .3rem; font-size: .8rem; } .runs progress { min-width: 3.5rem; }
 }
 @media (max-width: 40rem) {
+  figure.wide svg, figure.broad svg { min-width: 36rem; } td.key { white-space: normal; min-width: 9rem; } .differs .chip { max-width: 100%; }
   main { padding: .8rem .8rem 2rem; } .bar nav { padding: .5rem .8rem; } .cards { grid-template-columns: 1fr; gap: .6rem; } .card { padding: .55rem .8rem; }
   .card .big { font-size: 1.35rem; } h1 { font-size: 1.2rem; } .places { position: static; } .title .actions { margin-left: 0; }
   /* A row of the list is a card. */

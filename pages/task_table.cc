@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/base/quantities.h"
+#include "inspect/picture/picture.h"
 #include "pages/page_parts.h"
 
 namespace rivulet {
@@ -14,17 +15,18 @@ std::string OptionalNumber(const std::optional<int64_t>& number) { return number
 }  // namespace
 
 std::vector<std::string> TaskTitles(std::vector<std::string> titles) {
-  for (const char* title : {"kind", "status", "staleness#", "examples#", "train loss#", "update norm#", "waited#",
-                            "trained#", "uploaded#", "sent#", "why"})
+  for (const char* title : {"kind", "status", "?staleness#", "?examples#", "?train loss#", "?update norm#", "?waited#",
+                            "?trained#", "?uploaded#", "sent#"})
     titles.emplace_back(title);
   return titles;
 }
 
 void AddTaskCells(std::vector<std::string>& row, const ClientRoundRow& task) {
-  for (std::string cell : {XmlText(task.kind), StatusHtml(task.status), OptionalNumber(task.staleness),
-                           OptionalNumber(task.examples), Share(task.train_loss), Share(task.update_norm),
-                           OptionalSeconds(task.wait_seconds), OptionalSeconds(task.train_seconds),
-                           OptionalSeconds(task.upload_seconds), BytesText(task.bytes_up), XmlText(task.error)})
+  for (std::string cell :
+       {XmlText(task.kind), StatusHtml(task.status) + WhyHtml(task.error), OptionalNumber(task.staleness),
+        OptionalNumber(task.examples), Share(task.train_loss), Share(task.update_norm),
+        OptionalSeconds(task.wait_seconds), OptionalSeconds(task.train_seconds), OptionalSeconds(task.upload_seconds),
+        BytesText(task.bytes_up)})
     row.push_back(std::move(cell));
 }
 

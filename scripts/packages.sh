@@ -47,7 +47,6 @@ test_packages=(
 fuzz_packages=(
   "clang-16|the fuzzer's compiler (older ones capture no structured bindings)"
   "libclang-rt-16-dev|libFuzzer"
-  "libomp-16-dev|the OpenMP that oneDNN wants, for that compiler"
 )
 bench_packages=(
   "libbenchmark-dev|benchmarks"

@@ -23,7 +23,9 @@ FOLDERS = ["proto", "engine", "dataflow", "certificates", "rpc", "http", "federa
 # Folders whose texts keep the rules: docs of ops, docs of registered pieces and of keys, errors.
 PLAIN_TEXTS = ["engine/base", "engine/data", "engine/io", "engine/ops", "federated/aggregation", "federated/algorithms",
                "federated/codecs", "federated/mechanisms", "federated/numbers", "federated/plan", "federated/scenario",
-               "federated/selection", "federated/server_optimizers", "client", "simulations"]
+               "federated/selection", "federated/server_optimizers", "federated/transport", "client", "simulations", "coordinator",
+               "engine/models", "dataflow/session"]
+SQL = re.compile(r"\b(?:SELECT|INSERT|UPDATE|DELETE|CREATE|WHERE|JOIN)\b")
 FORMULA = re.compile(r"[←Σ∇]")
 # Words with a plainer one in docs/internals/style.md.
 DIALECT = re.compile(r"\b(?:told|tells?|lies?|lay|nobody|somebody|anybody|goes on|go on|by (?:itself|themselves)"
@@ -98,10 +100,10 @@ def help_of(text):
 
 
 def literals_of(text):
-    """The string literals of four words and more, without lines of formulas."""
+    """The string literals of four words and more, without SQL and lines of formulas."""
     for run in LITERALS.findall(without_comments(text)):
         found = "\n".join(line for line in text_of(run).split("\n") if not FORMULA.search(line))
-        if len(found.split()) > 3:
+        if len(found.split()) > 3 and not SQL.search(found):
             yield found
 
 

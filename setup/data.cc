@@ -1,5 +1,6 @@
 #include "setup/data.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -21,25 +22,30 @@ std::string NearestRecords(FileSystem& files, const std::string& missing, const 
   return DidYouMean(FileOf(missing), *names);
 }
 
-// Whether a missing data.train, which a file gives beside data.test, looks like own data under a wrong name: the test
-// set is there, and the training set would be generated elsewhere, or beside records of nearly its name.
+bool IsGiven(const Scenario& scenario, const std::string& key) { return scenario.given.contains(key); }
+
+bool IsOverride(const Scenario& scenario, const std::string& key) {
+  const auto given = scenario.given.find(key);
+  return given != scenario.given.end() && given->second;
+}
+
+// Whether a missing data.train, which a file gives beside data.test, looks like own data under a wrong name: the
+// training set would be generated in another folder than the test set, or beside records of nearly its name.
 bool LooksMistyped(FileSystem& files, const Scenario& scenario) {
   const DataConfig& data = scenario.data;
-  const auto by_file = [&](const std::string& key) {
-    const auto given = scenario.given.find(key);
-    return given != scenario.given.end() && !given->second;
-  };
-  if (!by_file("data.train") || !by_file("data.test") || data.test.empty()) return false;
+  if (!IsGiven(scenario, "data.train") || !IsGiven(scenario, "data.test") || data.test.empty()) return false;
+  if (IsOverride(scenario, "data.train") || IsOverride(scenario, "data.test")) return false;
   return FolderOf(data.train) != FolderOf(data.test) || !NearestRecords(files, data.train, data.test).empty();
 }
 
 }  // namespace
 
 bool TrainsOnOwnData(const Scenario& scenario) {
-  const auto train = scenario.given.find("data.train"), test = scenario.given.find("data.test");
-  if (train == scenario.given.end()) return false;
+  if (!IsGiven(scenario, "data.train")) return false;
   if (scenario.data.test.empty()) return true;
-  return train->second && (test == scenario.given.end() || !test->second);
+  if (!IsOverride(scenario, "data.train")) return false;
+  return std::ranges::none_of(scenario.given,
+                              [](const auto& key) { return key.second && key.first.starts_with("data.synth."); });
 }
 
 Status PrepareData(const Scenario& scenario, const DataProgress& progress) {
@@ -62,9 +68,16 @@ Status PrepareData(const Scenario& scenario, const DataProgress& progress) {
     return InvalidArgument("'{}' is a pattern that no file matches, and data.synth generates one file; give its name",
                            missing);
   }
-  if (train_missing && (TrainsOnOwnData(scenario) || (!test_missing && LooksMistyped(files, scenario)))) {
+  if (train_missing && (TrainsOnOwnData(scenario) || LooksMistyped(files, scenario))) {
     return NotFound("{}; data.train names it, and data.synth generates no data under a name that was given.{}",
                     Message(train), NearestRecords(files, data.train, data.test));
+  }
+  if (!train_missing && IsGiven(scenario, "data.train")) {
+    return NotFound(
+        "{}; data.test names it, and data.synth generates no test set beside the training data of data.train.{} Name "
+        "the "
+        "test set of these data, or set data.test to \"\" for none",
+        Message(test), NearestRecords(files, data.test, data.train));
   }
   RIVULET_ASSIGN_OR_RETURN(const Generator* const generator, FindGenerator(data.synth.kind));
   const SettingTable table = {.settings = generator->settings};

@@ -7,10 +7,12 @@
 #include "coordinator/commit/commit.h"
 #include "coordinator/history/history.h"
 #include "coordinator/ledger/state_book.h"
+#include "coordinator/run_privacy.h"
 #include "coordinator/stored_run.h"
 #include "engine/base/available_cores.h"
 #include "engine/base/check.h"
 #include "engine/base/mutex.h"
+#include "federated/aggregation/external.h"
 #include "federated/aggregation/staleness.h"
 #include "federated/algorithms/algorithm.h"
 #include "federated/download/download.h"
@@ -84,6 +86,10 @@ std::string Difference(const ClientRoundRow& row, const TaskRecord& record) {
 
 // Noise that nobody can draw again makes versions that nobody can make again.
 Status CheckRepeatable(const Composition& composition, const std::string& run_id) {
+  if (composition.aggregation.rule == kExternalRule)
+    return FailedPrecondition(
+        "run '{}' cannot be replayed: its updates were aggregated by a function in Python, which may differ by now",
+        run_id);
   for (const auto* pieces : {&composition.mechanisms, &composition.mean_mechanisms}) {
     for (const PieceSpec& piece : *pieces) {
       RIVULET_ASSIGN_OR_RETURN(const auto mechanism, Mechanism::Create(piece));
@@ -95,6 +101,19 @@ Status CheckRepeatable(const Composition& composition, const std::string& run_id
     }
   }
   return absl::OkStatus();
+}
+
+// Of the run's sums, from the key beside its models. Nullptr: they have none.
+StatusOr<std::unique_ptr<RunPrivacy>> NoiseOf(const Scenario& scenario, const Composition& composition,
+                                              const std::string& db_path, const std::string& run_id) {
+  RunParts parts;
+  parts.aggregation = composition.aggregation;
+  parts.noise = composition.noise;
+  const std::string folder = JoinPath(FolderOf(db_path), History::ModelsFolder(db_path, run_id));
+  StatusOr<std::unique_ptr<RunPrivacy>> noise =
+      RunPrivacy::Resume(scenario, parts, 1, FileSystem::Default(), folder, {});
+  if (noise.ok()) return noise;
+  return Annotate(noise.status(), fmt::format("run '{}' cannot be replayed", run_id));
 }
 
 // A run's versions, one after the other, from its recorded tasks; what those start from is here. The coordinator's
@@ -115,6 +134,7 @@ class RecordedVersions final : public TaskInputs {
     RIVULET_ASSIGN_OR_RETURN(optimizer_,
                              ServerOptimizer::Create(composition.server_optimizer, scenario_.server.average));
     RIVULET_ASSIGN_OR_RETURN(mean_mechanisms_, MeanMechanisms::Create(composition.mean_mechanisms, scenario.run.seed));
+    RIVULET_ASSIGN_OR_RETURN(privacy_, NoiseOf(scenario, composition, history_->real_path(), run_id_));
     RIVULET_ASSIGN_OR_RETURN(number_rule_, NumberRule::For(composition.numbers, composition.number_rule));
     RIVULET_ASSIGN_OR_RETURN(download_, Download::Create(plan_->download(), plan_->layout()));
     dial_ = composition.policy;
@@ -307,7 +327,7 @@ class RecordedVersions final : public TaskInputs {
         static_cast<ServerState&>(current_),
         MakeVersion(current_, std::move(aggregation), StalenessOf(version, dial_.staleness_exponent),
                     {*optimizer_, ServerLearningRate(scenario_.server, version), &mean_mechanisms_, version, training_,
-                     number_rule_.get(), told},
+                     number_rule_.get(), told, privacy_ == nullptr ? nullptr : &privacy_->noise()},
                     nullptr, options_.instruments.tracer));
     RIVULET_RETURN_IF_ERROR(CheckDigest(version, tasks));
     RIVULET_RETURN_IF_ERROR(KeepBase(version));
@@ -329,6 +349,7 @@ class RecordedVersions final : public TaskInputs {
   std::shared_ptr<const Plan> plan_;
   std::unique_ptr<const ServerOptimizer> optimizer_;
   MeanMechanisms mean_mechanisms_;
+  std::unique_ptr<RunPrivacy> privacy_;  // null: no noise on sums
   std::unique_ptr<const NumberRule> number_rule_;
   std::unique_ptr<const Download> download_;
   TaskPolicy dial_;

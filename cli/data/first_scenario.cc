@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "cli/shell_quote.h"
@@ -20,6 +21,13 @@ std::string NameOf(const std::string& folder) {
   if (!path.has_filename()) path = path.parent_path();
   std::string name = path.filename().string();
   return name.empty() || name == "latest" || !CheckDisplayName("a run", name).ok() ? "first" : name;
+}
+
+// The bound of an update's values (server.value_bits) for weights of this magnitude, with room for a first step too
+// far.
+constexpr int kUsualValueBits = 10, kMostValueBits = 30;
+int ValueBitsFor(double largest) {
+  return largest > 0 ? std::min(static_cast<int>(std::ceil(std::log2(largest))) + 2, kMostValueBits) : 0;
 }
 
 }  // namespace
@@ -62,9 +70,12 @@ Status WriteFirstScenario(const FirstScenario& first) {
                               std::clamp<int64_t>(first.examples, 1, 10))
                 : fmt::format("partition = {{ kind = \"by_key\", key = {} }}\n", ToToml(SettingValue(first.key)));
     text += fmt::format(
-        "\n[client]\nepochs = 1\nbatch_size = 10\noptimizer = {{ kind = \"sgd\", learning_rate = {:.3g} }}\n\n"
-        "[model]\n{}",
-        first.learning_rate, first.model);
+        "\n[client]\nepochs = 1\nbatch_size = 10\noptimizer = {{ kind = \"sgd\", learning_rate = {:.3g} }}\n",
+        first.learning_rate);
+    if (const int bits = ValueBitsFor(first.largest_target); bits > kUsualValueBits)
+      text +=
+          fmt::format("\n[server]\nvalue_bits = {}   # updates are as large as the numbers that are predicted\n", bits);
+    text += "\n[model]\n" + first.model;
     RIVULET_RETURN_IF_ERROR(WriteFileAtomically(files, path, text));
   }
   fmt::print("rivulet simulate {}\n", ShellQuote(path));

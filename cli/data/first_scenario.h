@@ -17,6 +17,7 @@ struct FirstScenario {
   std::string input_feature;  // "": the model's own, or its inputs name theirs
   std::string model;          // the lines of [model] and below
   double learning_rate = 0.1;
+  double largest_target = 0;  // magnitude of a number that is predicted: the model's weights become as large
 };
 
 // "[[model.layers]]" and the lines of a layer: LayerText({"type = \"dense\"", "units = 10"}).

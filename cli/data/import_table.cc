@@ -118,7 +118,8 @@ FirstScenario ScenarioOf(const TableCounts& counts, const TableOptions& table) {
                       .has_test = counts.test > 0,
                       .examples = counts.train,
                       .key = table.key,
-                      .input_feature = ""};
+                      .input_feature = "",
+                      .largest_target = counts.largest_target};
   int64_t units = columns.class_count;
   if (!columns.labels.empty()) {
     units = std::ssize(columns.labels);
@@ -179,6 +180,9 @@ Status ImportFromTable(const TableCommandOptions& given) {
   if (!given.thousands.empty()) {
     RIVULET_ASSIGN_OR_RETURN(table.thousands, SignOf("--thousands", given.thousands));
   }
+  for (const std::string& unit : table.units)
+    if (unit.empty() || Trimmed(unit) != unit)
+      return UsageError("--unit is '{}'; give the text beside a number, without spaces around it", unit);
   table.header = !given.no_header;
   RIVULET_ASSIGN_OR_RETURN(const TableCounts counts,
                            ImportTable(FileSystem::Default(), table, LongWork("importing " + table.from).progress()));
@@ -221,6 +225,8 @@ Command ImportTableCommand() {
       .Flag("--standardise", &table.standardise, "scale numbers to mean 0 and deviation 1 over --from")
       .Flag("--fill-missing", &table.fill_missing, "replace an empty numeric cell by the column's mean")
       .Repeated("--missing", "TEXT", &table.missing, "treat a cell of this text, such as NA, as missing; repeatable")
+      .Repeated("--unit", "TEXT", &table.units,
+                "read a number without this text beside it, such as $, % or kg; repeatable")
       .Option("--decimal", "C", &options->decimal, "decimal separator [.]")
       .Option("--thousands", "C", &options->thousands, "thousands separator [none]")
       .Option("--columns", "FILE", &table.columns, "take columns, means and classes from an earlier columns.json")

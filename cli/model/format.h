@@ -30,6 +30,7 @@ struct ModelFormat {
   std::vector<std::string> endings;  // of file names that mean it: ".onnx"
   std::string doc;                   // the content of such a file, as part of a sentence
   std::string container = {};        // the format whose endings its files may have too: "safetensors"
+  bool weights_alone = false;        // it needs no graph
   // Write or read one file and print one record about it. nullptr: this format is not written, or not read.
   Status (*write)(const ExportRequest& request) = nullptr;
   Status (*read)(const ImportRequest& request) = nullptr;

@@ -161,6 +161,10 @@ Status WritePyTorch(const ExportRequest& request) {
   RIVULET_ASSIGN_OR_RETURN(const NamedWeights weights, request.source.weights());
   NamedWeights theirs;
   for (const auto& [name, value] : weights) {
+    if (request.source.weights_alone) {  // a module's own arrays, as rivulet.torch.params gave them
+      theirs.emplace_back(name, value);
+      continue;
+    }
     const auto handle = handles.find(name);
     if (handle == handles.end()) {
       return FailedPrecondition("the graph of {} has no variable '{}'", request.source.title, name);
@@ -188,6 +192,7 @@ const RegisterModelFormat kPyTorch({.name = "pytorch",
                                     .endings = {},
                                     .doc = "the weights as safetensors under PyTorch's names and in its layout",
                                     .container = "safetensors",
+                                    .weights_alone = true,
                                     .write = WritePyTorch});
 
 }  // namespace

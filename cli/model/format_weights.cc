@@ -79,11 +79,13 @@ Status ImportWeights(const ImportRequest& request) {
 const RegisterModelFormat kSafetensors({.name = "safetensors",
                                         .endings = {".safetensors"},
                                         .doc = "the weights, which most tools read",
+                                        .weights_alone = true,
                                         .write = ExportSafetensors,
                                         .read = ImportWeights});
 const RegisterModelFormat kNpz({.name = "npz",
                                 .endings = {".npz"},
                                 .doc = "the weights, for numpy.load",
+                                .weights_alone = true,
                                 .write = ExportNpz,
                                 .read = ImportWeights});
 

@@ -6,8 +6,10 @@
 #include "cli/model/check.h"
 #include "cli/model/diff.h"
 #include "cli/model/evaluate.h"
+#include "cli/model/explain.h"
 #include "cli/model/format.h"
 #include "cli/model/inspect.h"
+#include "cli/model/point.h"
 #include "engine/base/join.h"
 #include "inspect/model_source.h"
 #include "inspect/run_model.h"
@@ -35,6 +37,11 @@ Status Export(const ExportArguments& arguments) {
   if (format->write == nullptr)
     return UsageError("{} is not written; formats that are: {}", format->name, Join(FormatsThat(true), ", "));
   RIVULET_ASSIGN_OR_RETURN(const ModelSource source, LoadModelSource(arguments.source));
+  if (source.weights_alone && !format->weights_alone)
+    return UsageError(
+        "{} has weights without a graph, as its clients train in their own way; --format {} needs a graph. Formats of "
+        "weights alone are npz, pytorch and safetensors",
+        source.title, format->name);
   return format->write({source, arguments.out, arguments.external_data, arguments.json});
 }
 
@@ -104,10 +111,11 @@ Command ImportCommand() {
 
 const RegisterCommand kModel(60, [] {
   Command command{.name = "model",
-                  .summary = "Export, import, inspect, compare and check models.",
+                  .summary = "Export, import, inspect, compare, check and point to models.",
                   .example = "rivulet model export mnist_cnn --out mnist_cnn.onnx"};
-  command.subcommands = {ModelInspectCommand(), ModelEvaluateCommand(), ModelDiffCommand(),
-                         ExportCommand(),       ImportCommand(),        OnnxCheckCommand()};
+  command.subcommands = {ModelInspectCommand(), ModelEvaluateCommand(), ModelDiffCommand(),  ExportCommand(),
+                         ImportCommand(),       OnnxCheckCommand(),     ModelPointCommand(), ModelRollbackCommand(),
+                         ModelPointsCommand(),  ModelExplainCommand()};
   return command;
 });
 

@@ -7,6 +7,7 @@
 #include "coordinator/history/rows.h"
 #include "engine/base/clock.h"
 #include "engine/base/table.h"
+#include "federated/transport/all_clients.h"
 
 namespace rivulet {
 namespace {
@@ -14,14 +15,6 @@ namespace {
 Cell TimeCell(int64_t unix_ms, bool json) {
   if (unix_ms == 0) return Cell();
   return json ? Cell(Iso8601(unix_ms)) : Cell(AgoText(unix_ms));
-}
-
-// Of a whole list, which comes in pages for as long as the other side says that there are more.
-constexpr size_t kMostText = 256'000'000;
-
-size_t TextBytes(const ClientState& c) {
-  return c.client_id.size() + c.detail.size() + c.error.size() + c.via.size() + c.task.size() + c.version.size() +
-         c.run_id.size() + c.state.size() + c.doing.size() + c.serial.size();
 }
 
 Status ListClients(const OperatorOptions& options) {
@@ -43,28 +36,14 @@ Status ListClients(const OperatorOptions& options) {
                {.name = "error_at", .only_json = true}});
   const bool json = options.json;
   const int64_t now = Clock::System().UnixMs() / 1000;
-  std::string after;
-  size_t text = 0;
-  for (bool more = true; more;) {
-    RIVULET_ASSIGN_OR_RETURN(const ClientPage page, control->Clients({}, after));
-    for (const ClientState& c : page.clients) {
-      if (c.client_id <= after) {
-        return DataLoss("the coordinator's list of clients is not in order: '{}' came after '{}'",
-                        Shortened(OneLine(c.client_id)), Shortened(OneLine(after)));
-      }
-      text += sizeof(ClientState) + TextBytes(c);
-      if (text > kMostText) {
-        return ResourceExhausted("the coordinator's list of clients has more than {} MB", kMostText / 1'000'000);
-      }
-      const bool works = !c.task.empty();
-      table.Add({c.client_id, c.state, TimeCell(c.last_seen_unix_ms, json), TextCell(c.doing),
-                 TimeCell(c.since_unix_ms, json), works ? Cell(c.round) : Cell(), TextCell(c.run_id), TextCell(c.task),
-                 TextCell(c.via), TextCell(c.version),
-                 c.valid_until_unix_ms == 0 ? Cell() : Cell(DaysLeft(c.valid_until_unix_ms / 1000, now)),
-                 TextCell(c.serial), TextCell(c.detail), TextCell(c.error), TimeCell(c.error_unix_ms, json)});
-      after = c.client_id;
-    }
-    more = page.more && !page.clients.empty();
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<ClientState> clients, AllClients(*control));
+  for (const ClientState& c : clients) {
+    const bool works = !c.task.empty();
+    table.Add({c.client_id, c.state, TimeCell(c.last_seen_unix_ms, json), TextCell(c.doing),
+               TimeCell(c.since_unix_ms, json), works ? Cell(c.round) : Cell(), TextCell(c.run_id), TextCell(c.task),
+               TextCell(c.via), TextCell(c.version),
+               c.valid_until_unix_ms == 0 ? Cell() : Cell(DaysLeft(c.valid_until_unix_ms / 1000, now)),
+               TextCell(c.serial), TextCell(c.detail), TextCell(c.error), TimeCell(c.error_unix_ms, json)});
   }
   if (table.size() == 0 && !json) fmt::print(stderr, "no client has called yet\n");
   fmt::print("{}", json ? table.Json() : table.Text(ResultColumns()));

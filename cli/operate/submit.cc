@@ -3,6 +3,7 @@
 
 #include "cli/operate/operate.h"
 #include "cli/run/options.h"
+#include "cli/run/python_aggregation.h"
 #include "engine/base/file_system.h"
 #include "engine/base/shown_text.h"
 #include "engine/base/table.h"
@@ -37,6 +38,7 @@ Status SubmitRun(const SubmitOptions& options) {
     if (!plan.ok()) return BlameModel(scenario, plan.status());
     submission.plan = (*plan)->bytes();
   }
+  if (scenario.algorithm.name == kExternalRule) return AsUsageError(RefuseSubmittedFunction(options.scenario));
   if (!scenario.model.arrays.empty()) {
     RIVULET_ASSIGN_OR_RETURN(submission.arrays, FileSystem::Default().ReadAll(scenario.model.arrays));
   }

@@ -17,6 +17,7 @@
 #include <map>
 #include <system_error>
 
+#include "cli/program/early_exit.h"
 #include "cli/terminal.h"
 #include "engine/base/missing_memory.h"
 #include "engine/base/nearest.h"
@@ -444,6 +445,7 @@ int RunApplication(const Application& application, int argc, char** argv) {
   // many as he likes. What is wrong with bytes is said by whoever reads them.
   google::protobuf::SetLogHandler(nullptr);
   try {
+    const EarlyExitGuard guard(program_name);
     const int code = Main(application, argc, argv);
     if ((std::fflush(stdout) != 0 || std::ferror(stdout) != 0) && code == 0) {
       // A reader that has seen enough (`| head`) needs no message; a full disk does.

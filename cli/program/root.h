@@ -13,16 +13,15 @@ struct CommonOption {
   const char* help;
 };
 inline constexpr CommonOption kVlogOption = {"--vlog", "MODULE=LEVEL,…",
-                                             "verbose logs on stderr, by source file: compile=2,pass*=1"};
+                                             "print verbose logs of these source files on stderr: compile=2,pass*=1"};
 inline constexpr CommonOption kOpLibraryOption = {"--op-library", "FILE.so",
-                                                  "a shared library of ops to load; may be given several times"};
-inline constexpr CommonOption kAlgorithmLibraryOption = {
-    "--algorithm-library", "FILE.so", "a shared library of algorithms to load; may be given several times"};
-inline constexpr CommonOption kQuietOption = {"--quiet", "",
-                                              "say nothing of progress, only results and what goes wrong"};
+                                                  "load this shared library of ops; repeatable"};
+inline constexpr CommonOption kAlgorithmLibraryOption = {"--algorithm-library", "FILE.so",
+                                                         "load this shared library of algorithms; repeatable"};
+inline constexpr CommonOption kQuietOption = {"--quiet", "", "print results and errors only, no progress"};
 inline constexpr CommonOption kProgressOption = {
     "--progress", "KIND",
-    "how progress is told on stderr: auto, or json, an object a line [auto: a bar on a terminal, else lines]"};
+    "print progress on stderr as KIND: auto, a bar on a terminal and else lines, or json, one object a line [auto]"};
 inline constexpr CommonOption kHelpOption = {"--help", "", "Print this help."};
 // Those of the program that a command's path begins with: rivulet-client loads no code.
 std::vector<CommonOption> CommonOptionsOf(std::string_view path);

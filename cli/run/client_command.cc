@@ -19,6 +19,8 @@
 #include "cli/terminal.h"
 #include "client/agent/agent.h"
 #include "client/agent/eligibility.h"
+#include "client/agent/privacy_ledger.h"
+#include "client/agent/secure_task.h"
 #include "client/agent/site_policy.h"
 #include "client/training/device/device_trainers.h"
 #include "engine/base/clock.h"
@@ -230,6 +232,15 @@ std::function<std::string()> UnwillingBy(const SitePolicy::When& when) {
   return [&when] { return WhyNotNow(when, LookAtMachine()); };
 }
 
+// Null where the policy has no budget of privacy.
+StatusOr<std::shared_ptr<PrivacyLedger>> LedgerIn(const ClientOptions& options, const SitePolicy::Privacy& privacy) {
+  if (privacy.max_epsilon == 0) return nullptr;
+  RIVULET_ASSIGN_OR_RETURN(auto ledger,
+                           PrivacyLedger::Open(FileSystem::Default(), JoinPath(options.state, "privacy-ledger"),
+                                               {privacy.max_epsilon, privacy.delta}));
+  return std::shared_ptr<PrivacyLedger>(std::move(ledger));
+}
+
 Status ShowPlanFile(const ClientOptions& options, const SitePolicy& policy) {
   RIVULET_ASSIGN_OR_RETURN(std::string bytes, FileSystem::Default().ReadAll(options.show_plan));
   const StatusOr<std::shared_ptr<const Plan>> plan = Plan::Open(std::move(bytes));
@@ -259,6 +270,17 @@ Status ShowOfferedPlan(const ClientOptions& options, const SitePolicy& policy, G
 }
 
 // What its certificate says, or else --name.
+// A client with a certificate takes part in secure sums; null without one.
+std::shared_ptr<const SecureIdentity> SecureBy(const Security& security, const std::string& state) {
+  if (security.identity == nullptr) return nullptr;
+  auto secure = std::make_shared<SecureIdentity>();
+  secure->identity = security.identity;
+  secure->answered = std::make_shared<AnsweredTasks>(FileSystem::Default(), JoinPath(state, "answered"));
+  secure->now = [] { return Clock::System().UnixMs() / 1000; };
+  secure->protect = secure::ForbidCoreDumps;
+  return secure;
+}
+
 StatusOr<std::string> NameOfClient(const ClientOptions& options, const Security& security) {
   if (!security.name.empty() && !options.name.empty()) {
     return UsageError("the certificate names this client '{}'; leave out --name", security.name);
@@ -315,7 +337,12 @@ Status ServeAsClient(const ClientOptions& options) {
 
   if (!options.show_plan.empty()) return ShowOfferedPlan(options, policy, **connection, name, data);
 
+  RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<PrivacyLedger> ledger, LedgerIn(options, policy.privacy));
   RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<LogFile> log, LogFile::Open(options.log));
+  if (ledger != nullptr) {
+    RIVULET_ASSIGN_OR_RETURN(const std::string spent, ledger->Sentence());
+    NoteOf(options, name, log)("privacy ledger: " + spent);
+  }
   RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<Watching> watching, Watching::Start(options.trace, "client " + name));
   Interrupt interrupt;
   AgentObserver observer = options.json ? ObserveInJson() : ObserveInWords(name);
@@ -341,7 +368,9 @@ Status ServeAsClient(const ClientOptions& options) {
        .states = NewStateStore(FileSystem::Default(), options.state, true),
        .persisted = PersistedIn(options, name, NoteOf(options, name, log)),
        .checkpoint = device.device == nullptr ? CheckpointIn(options, name, NoteOf(options, name, log)) : nullptr,
-       .trainers = TrainersOn(device)});
+       .ledger = ledger,
+       .trainers = TrainersOn(device),
+       .secure = SecureBy(security, options.state)});
   interrupt.Call([&] {
     agent.Stop();
     (*connection)->Cancel();

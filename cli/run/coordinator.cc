@@ -194,7 +194,8 @@ Status ServeOneRun(const CoordinatorCommandOptions& options, const NetworkAddres
                                                   .db = options.run.db,
                                                   .resume = options.run.resume,
                                                   .observer = std::move(observer),
-                                                  .instruments = watching.instruments()}));
+                                                  .instruments = watching.instruments(),
+                                                  .identity = security.identity}));
   const std::string run_id = served.coordinator->run_id();
   if (aggregation != nullptr) aggregation->BeginRun(options.run.db, run_id);
   if (served.coordinator->already_finished()) {
@@ -260,13 +261,15 @@ Status ServeSubmittedRuns(const CoordinatorCommandOptions& options, const Networ
   Interrupt interrupt;
   std::vector<SubmittedRun> submitted;  // before the front, as above
   auto front = std::make_unique<Front>(true);
-  const auto begin = [&](ServedRunOptions run) -> StatusOr<std::string> {
+  const auto begin = [&, identity = security.identity](ServedRunOptions run) -> StatusOr<std::string> {
+    if (run.scenario.algorithm.name == kExternalRule) return RefuseSubmittedFunction("SCENARIO.toml");
     const std::string name = run.scenario.run.name;
     auto progress = std::make_unique<RoundProgress>(run.scenario.run.rounds);
     run.db = options.run.db;
     run.observer = TellRoster(ObserveSubmitted(*progress, name, options.json), front->roster);
     LogTo(log, run.observer);
     run.instruments = watching.instruments();
+    run.identity = identity;
     RIVULET_ASSIGN_OR_RETURN(ServedRun served, MakeServedRun(std::move(run)));
     const std::string run_id = served.coordinator->run_id();
     // A service that is started again goes on with the newest run, and there may be nothing left of it.
@@ -350,9 +353,6 @@ Status Coordinate(const CoordinatorCommandOptions& options) {
         "--aggregate reads the update of every client, and behind --aggregators clients' single updates are not seen "
         "here; give one of them");
   }
-  if (!options.plan.empty() && !options.aggregate.function.empty()) {
-    return UsageError("--plan says how updates are aggregated; leave --aggregate");
-  }
   if (!options.plan.empty() && !options.run.resume.empty()) {
     return UsageError("--plan starts a run, and --resume continues one with its stored plan; give one of them");
   }
@@ -362,12 +362,16 @@ Status Coordinate(const CoordinatorCommandOptions& options) {
   if (submitted) {
     RIVULET_RETURN_IF_ERROR(CheckServesSubmitted(options));
   } else {
-    RIVULET_ASSIGN_OR_RETURN(scenario, LoadScenario(options.run, options.aggregate));
+    // A plan says how its updates are aggregated.
+    const bool by_function = options.plan.empty();
+    RIVULET_ASSIGN_OR_RETURN(scenario,
+                             by_function ? LoadScenario(options.run, options.aggregate) : LoadScenario(options.run));
   }
   if (!options.plan.empty()) {
     RIVULET_ASSIGN_OR_RETURN(PlanFile file, ReadPlanFile(FileSystem::Default(), options.plan, scenario));
     plan = std::move(file.plan);
     scenario = std::move(file.scenario);
+    RIVULET_RETURN_IF_ERROR(CheckFunctionOfPlan(scenario, options.aggregate));
   }
   StatusOr<NetworkAddress> listen = ParseAddress(options.listen);
   if (!listen.ok()) return AsUsageError(Annotate(listen.status(), "--listen"));

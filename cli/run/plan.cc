@@ -86,6 +86,10 @@ Fields FieldsOf(const Plan& plan) {
                    {"aggregation", sum.rule},
                    {"updates_per_version", sum.updates_per_version},
                    {"largest_weight", sum.max_weight}};
+  if (sum.secure.on()) {
+    fields.push_back({"secure", sum.secure.protocol});
+    fields.push_back({"min_survivors", sum.secure.min_survivors});
+  }
   for (const PartSpec& part : sum.parts) {
     const std::string of = sum.parts.size() == 1 ? "" : fmt::format("{}.", part.name);
     std::vector<std::string> codec = {part.codec};

@@ -29,10 +29,10 @@ std::string EvaluationLine(const EvaluationReport& report) {
     if (std::ranges::count(name, '/') > 1) continue;
     std::string measure = name.starts_with(kPrefix) ? name.substr(kPrefix.size()) : name;
     std::ranges::replace(measure, '/', ' ');
-    text += fmt::format("{}{} {:.4f}", text.empty() ? "" : ", ", measure, value);
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", measure, MetricText(value));
     const auto low = report.federated.find(name + "/p10"), high = report.federated.find(name + "/p90");
     if (low != report.federated.end() && high != report.federated.end())
-      text += fmt::format(" ({:.4f} to {:.4f})", low->second, high->second);
+      text += fmt::format(" ({} to {})", MetricText(low->second), MetricText(high->second));
   }
   return fmt::format("round {}, measured by {} clients: {}", report.round, report.folded, text);
 }
@@ -43,14 +43,14 @@ void RoundTracker::Round(const RoundReport& committed) {
   const auto accuracy = committed.central.find("test/accuracy"), loss = committed.central.find("test/loss");
   if (accuracy != committed.central.end()) accuracy_ = accuracy->second;
   tested_ = loss != committed.central.end();
-  loss_ = tested_ ? loss->second : committed.train_loss;
+  loss_ = tested_ ? loss->second : committed.train_loss.value_or(0);
   virtual_seconds_ = committed.virtual_seconds;
   others_.clear();
   for (const auto& [name, value] : committed.central) {
     const std::string set = name.substr(0, name.find('/'));
     const bool tells_most =
         name == set + "/accuracy" || (name == set + "/loss" && !committed.central.contains(set + "/accuracy"));
-    if (set != "test" && tells_most) others_ += fmt::format(" {} {:.4f} ", name, value);
+    if (set != "test" && tells_most) others_ += fmt::format(" {} {} ", name, MetricText(value));
   }
 }
 
@@ -83,7 +83,7 @@ std::string RoundTracker::Accuracy() const {
 }
 
 std::string RoundTracker::Loss() const {
-  return loss_ ? fmt::format(" {} loss {:.4f} ", tested_ ? "test" : "train", *loss_) : std::string();
+  return loss_ ? fmt::format(" {} loss {} ", tested_ ? "test" : "train", MetricText(*loss_)) : std::string();
 }
 
 std::string RoundTracker::Measured(size_t columns) const {

@@ -96,7 +96,7 @@ StatusOr<Scenario> LoadScenario(const ScenarioOptions& options, const AggregateO
     RIVULET_ASSIGN_OR_RETURN(Scenario scenario, LoadScenario(options));
     if (scenario.algorithm.name != kExternalRule) return scenario;
     const auto named = scenario.algorithm.settings.find("function");
-    return UsageError("its updates are aggregated by a function in Python{}; give --aggregate MODULE:FUNCTION",
+    return UsageError("the run's updates are aggregated by a function in Python{}; give --aggregate MODULE:FUNCTION",
                       named == scenario.algorithm.settings.end() ? "" : ", " + ToToml(named->second));
   }
   ScenarioOptions external = options;
@@ -114,6 +114,32 @@ StatusOr<Scenario> LoadScenario(const ScenarioOptions& options, const AggregateO
   if (!aggregate.function.ends_with(kPickleEnding))
     external.sets.emplace_back(fmt::format("algorithm.function={}", TomlString(aggregate.function)));
   return LoadScenario(external);
+}
+
+Status CheckFunctionOfPlan(const Scenario& scenario, const AggregateOptions& aggregate) {
+  if (scenario.algorithm.name != kExternalRule) {
+    if (aggregate.function.empty()) return absl::OkStatus();
+    return UsageError(
+        "the plan aggregates by [algorithm] name = \"{}\"; leave --aggregate, or build the plan with "
+        "algorithm.name=external",
+        scenario.algorithm.name);
+  }
+  const auto named = scenario.algorithm.settings.find("function");
+  const std::string function = named == scenario.algorithm.settings.end() ? "" : std::get<std::string>(named->second);
+  if (aggregate.function.empty())
+    return UsageError("the plan's updates are aggregated by a function in Python; give --aggregate {}",
+                      function.empty() ? "MODULE:FUNCTION" : ShellQuote(function));
+  if (!function.empty() && function != aggregate.function)
+    return UsageError("the plan names the function '{}', and --aggregate is {}", function, aggregate.function);
+  return absl::OkStatus();
+}
+
+Status RefuseSubmittedFunction(const std::string& scenario) {
+  return FailedPrecondition(
+      "the run's updates are aggregated by a function in Python, and a coordinator calls no function for submitted "
+      "runs; "
+      "start one for this run: rivulet coordinator {} --aggregate MODULE:FUNCTION --listen HOST:PORT",
+      scenario);
 }
 
 PythonAggregation::PythonAggregation(const AggregateOptions& options)

@@ -28,6 +28,12 @@ std::string ShellArguments(const AggregateOptions& options);
 // function would replace; a run that needs a function and is given none.
 StatusOr<Scenario> LoadScenario(const ScenarioOptions& options, const AggregateOptions& aggregate);
 
+// Of a run whose plan was built before. Usage errors: a plan that needs a function and is given none, or another one
+// than it names; a function beside another plan.
+Status CheckFunctionOfPlan(const Scenario& scenario, const AggregateOptions& aggregate);
+// The refusal of a run that operators submit: a coordinator that takes such runs calls no functions.
+Status RefuseSubmittedFunction(const std::string& scenario);
+
 class PythonAggregation final : public ExternalAggregation {
  public:
   // Starts the process and has it import the function. Null: there is none to start. The variable RIVULET_PYTHON names

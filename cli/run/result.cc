@@ -42,20 +42,23 @@ Status PrintResult(const std::string& db, const std::string& run_id, bool json) 
     fmt::print("{}\n", JsonObject(fields));
     return absl::OkStatus();
   }
+  size_t width = 13;
+  for (const MetricRow& metric : metrics)
+    if (metric.round == evaluated && metric.value) width = std::max(width, metric.name.size());
   for (const MetricRow& metric : metrics) {
     if (metric.round != evaluated || !metric.value) continue;
     std::string name = metric.name;
     for (char& c : name) c = c == '/' ? ' ' : c;
-    fmt::print("{:<13} {:.4f}\n", name, *metric.value);
+    fmt::print("{:<{}} {}\n", name, width, MetricText(*metric.value));
   }
-  if (model != nullptr) fmt::print("{:<13} {}\n", "rounds", model->round);
-  if (virtual_seconds) fmt::print("{:<13} {}\n", "virtual time", SecondsText(*virtual_seconds));
+  if (model != nullptr) fmt::print("{:<{}} {}\n", "rounds", width, model->round);
+  if (virtual_seconds) fmt::print("{:<{}} {}\n", "virtual time", width, SecondsText(*virtual_seconds));
   RIVULET_ASSIGN_OR_RETURN(const std::vector<RoundRow> rounds, history->Rounds(run_id));
   int64_t lost = 0;
   for (const RoundRow& round : rounds) lost += round.refused + round.failed;
-  if (lost > 0) fmt::print("{:<13} {} were refused or failed\n", "tasks", lost);
-  if (!path.empty()) fmt::print("{:<13} {}\n", "model", path);
-  fmt::print("{:<13} {}, run {}\n", "history", db, run.run_id);
+  if (lost > 0) fmt::print("{:<{}} {} were refused or failed\n", "tasks", width, lost);
+  if (!path.empty()) fmt::print("{:<{}} {}\n", "model", width, path);
+  fmt::print("{:<{}} {}, run {}\n", "history", width, db, run.run_id);
   return absl::OkStatus();
 }
 

@@ -47,7 +47,8 @@ StatusOr<Security> SecurityOf(const SecurityOptions& options, Role role, const N
     return FailedPrecondition("'{}' is the folder of '{}', and this is {}; give that of 'rivulet ca {} {}/…'",
                               options.tls, name.ToString(), role->text, MadeBy(role), role->name);
   }
-  return Security{TlsCredentials(identity, std::move(tell)), name.id, [identity] { return identity->Warnings(); }};
+  return Security{TlsCredentials(identity, std::move(tell)), name.id, [identity] { return identity->Warnings(); },
+                  [identity] { return identity->Current(); }};
 }
 
 }  // namespace rivulet

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "certificates/identity.h"
 #include "certificates/name.h"
 #include "cli/command.h"
 #include "rpc/credentials.h"
@@ -27,6 +28,8 @@ struct Security {
   std::string name;  // the id in the certificate; "" without
   // Present faults of the folder, a sentence each, for `rivulet status`; null without certificates.
   std::function<std::vector<std::string>()> warnings = nullptr;
+  // As it is now, which secure aggregation proves keys by; null without certificates.
+  std::function<std::shared_ptr<const NodeIdentity>()> identity = nullptr;
 };
 // For a node of `role` that listens on `address`, or calls it. `tell` hears sentences for the log: of a certificate
 // that ends soon, of one that was replaced, of who was refused; on any thread. Usage errors: neither of the two or

@@ -18,7 +18,7 @@ Fields RoundFields(const RoundReport& report) {
                    {"reason", TextCell(report.reason)},
                    {"selected", report.selected},
                    {"folded", report.folded},
-                   {"train_loss", report.train_loss},
+                   {"train_loss", report.train_loss.value_or(0)},
                    {"train_seconds", report.train_seconds},
                    {"aggregate_seconds", report.aggregate_seconds},
                    {"evaluate_seconds", report.evaluate_seconds}};
@@ -130,6 +130,7 @@ StatusOr<ServedRun> MakeServedRun(ServedRunOptions options) {
   coordinator_options.tracer = options.instruments.tracer;
   coordinator_options.observer = std::move(options.observer);
   coordinator_options.scenario = std::move(options.scenario);
+  coordinator_options.identity = std::move(options.identity);
   RIVULET_ASSIGN_OR_RETURN(served.coordinator, Coordinator::Create(std::move(coordinator_options)));
   return served;
 }

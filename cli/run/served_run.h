@@ -29,6 +29,7 @@ struct ServedRunOptions {
   std::string db, resume;
   CoordinatorObserver observer;
   Instruments instruments;
+  std::function<std::shared_ptr<const NodeIdentity>()> identity = nullptr;  // CoordinatorOptions'
 };
 struct ServedRun {
   std::shared_ptr<Evaluator> evaluator;  // these two outlive the coordinator

@@ -19,6 +19,7 @@
 #include "cli/run/options.h"
 #include "cli/run/prepare_data.h"
 #include "cli/run/progress.h"
+#include "cli/run/python_aggregation.h"
 #include "cli/run/result.h"
 #include "cli/terminal.h"
 #include "engine/base/json.h"
@@ -34,6 +35,7 @@ using SteadyClock = std::chrono::steady_clock;
 
 struct UpOptions {
   ScenarioOptions run;
+  AggregateOptions aggregate;
   std::optional<int64_t> clients;
   bool json = false;
 };
@@ -202,7 +204,9 @@ class Deployment {
     StopAll();
     if (interrupt_.happened()) {
       if (run_id_.empty()) return Cancelled("interrupted before the run began");
-      return InterruptedError("up", options_.run, fmt::format("--clients {}", *options_.clients), run_id_);
+      return InterruptedError("up", options_.run,
+                              fmt::format("--clients {}", *options_.clients) + ShellArguments(options_.aggregate),
+                              run_id_);
     }
     RIVULET_RETURN_IF_ERROR(status);
     return PrintResult(options_.run.db, run_id_, options_.json);
@@ -222,6 +226,9 @@ class Deployment {
     std::vector<std::string> arguments = {"coordinator", "--listen=127.0.0.1:0", "--tls=" + tls, "--json"};
     const std::vector<std::string> run = ProcessArguments(options_.run);
     arguments.insert(arguments.end(), run.begin(), run.end());
+    if (!options_.aggregate.function.empty()) arguments.push_back("--aggregate=" + options_.aggregate.function);
+    if (options_.aggregate.seconds)
+      arguments.push_back(fmt::format("--aggregate-seconds={}", *options_.aggregate.seconds));
     RIVULET_ASSIGN_OR_RETURN(coordinator_, ChildProcess::Start(arguments));
     return absl::OkStatus();
   }
@@ -392,7 +399,7 @@ class Deployment {
 
 Status Up(UpOptions options) {
   options.run.sets.push_back(fmt::format("data.partition.clients={}", *options.clients));
-  RIVULET_ASSIGN_OR_RETURN(Scenario scenario, LoadScenario(options.run));
+  RIVULET_ASSIGN_OR_RETURN(Scenario scenario, LoadScenario(options.run, options.aggregate));
   if (const Status graph = RequireGraph(scenario); !graph.ok()) return AsUsageError(graph);
   RIVULET_RETURN_IF_ERROR(PrepareDataHere(scenario));
   RunSetup setup(std::move(scenario));
@@ -419,6 +426,7 @@ const RegisterCommand kUp(15, [] {
                       "rivulet up quickstart --clients 4 "
                       "--set server.clients_per_round=2"};
   AddScenarioOptions(command, &options->run);
+  AddAggregateOptions(command, &options->aggregate);
   command.Required("--clients", "N", &options->clients, "client processes, each with its share of the data", {1, 1000});
   command.Flag("--json", &options->json, "print the result as one JSON object");
   command.run = [options] { return Up(*options); };

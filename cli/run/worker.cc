@@ -22,6 +22,7 @@
 #include "simulations/clients/planned_tasks.h"
 #include "simulations/clients/site_threads.h"
 #include "simulations/launchers/invitation.h"
+#include "simulations/launchers/patience.h"
 #include "simulations/launchers/worker_gate.h"
 
 namespace rivulet {
@@ -36,59 +37,6 @@ struct WorkerOptions {
 };
 
 constexpr int64_t kPatienceSeconds = 600;
-
-// How long a simulation has not been reached, and whether that is too long: one that has ended while nobody was told,
-// or that never began, must not be looked for without end.
-class Patience {
- public:
-  explicit Patience(std::chrono::seconds patience) : patience_(patience) {}
-  void Answered() {
-    MutexLock lock(mutex_);
-    answered_ = Clock::now();
-    missing_ = false;
-  }
-  // Whether this is the first since an answer.
-  bool FirstMiss() {
-    MutexLock lock(mutex_);
-    return !std::exchange(missing_, true);
-  }
-  bool over() const {
-    MutexLock lock(mutex_);
-    return patience_.count() > 0 && Clock::now() - answered_ > patience_;
-  }
-  int64_t seconds() const { return patience_.count(); }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  const std::chrono::seconds patience_;
-  mutable Mutex mutex_;
-  Clock::time_point answered_ GUARDED_BY(mutex_) = Clock::now();
-  bool missing_ GUARDED_BY(mutex_) = false;
-};
-
-// Passes calls on, and tells when one was answered.
-class HeardApi final : public CoordinatorApi {
- public:
-  HeardApi(CoordinatorApi& api, Patience& patience) : api_(api), patience_(patience) {}
-  StatusOr<PollReply> Poll(const PollRequest& request) override { return Heard(api_.Poll(request)); }
-  StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller& caller, const BlobId& blob, int64_t offset) override {
-    return Heard(api_.Fetch(caller, blob, offset));
-  }
-  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override {
-    return Heard(api_.Submit(caller, submission));
-  }
-  Status Fail(const Caller& caller, const TaskFailure& failure) override { return api_.Fail(caller, failure); }
-
- private:
-  template <typename Reply>
-  Reply Heard(Reply reply) {
-    if (!absl::IsUnavailable(reply.status()) && !absl::IsDeadlineExceeded(reply.status())) patience_.Answered();
-    return reply;
-  }
-
-  CoordinatorApi& api_;
-  Patience& patience_;
-};
 
 // Unlike any other worker's, of this machine or another.
 std::string OwnName() {
@@ -190,10 +138,11 @@ class Worker {
   }
 
   void Retries(const Status& status) {
+    if (patience_.run_is_over()) return End(absl::OkStatus());
     if (patience_.FirstMiss()) {
       PrintNote(OneLine(fmt::format("waiting for {}: {}", options_.simulation, Message(status))), Note::kProgress);
     }
-    if (!patience_.over()) return;
+    if (!patience_.exhausted()) return;
     End(Unavailable("{} was not reached for {} s; raise --patience to wait longer for a simulation",
                     options_.simulation, patience_.seconds()));
   }

@@ -6,6 +6,7 @@
 #include "engine/base/join.h"
 #include "engine/base/quantities.h"
 #include "inspect/listed_runs.h"
+#include "inspect/overview.h"
 
 namespace rivulet {
 namespace {
@@ -87,6 +88,12 @@ Status ListRuns(const ListOptions& options) {
     columns.push_back({.name = ShortKey(key, names), .digits = 6, .width = 24, .rank = rank++});
   Table table(std::move(columns));
   for (const ListedRun& run : runs) {
+    Cell best = CellOrNull(run.row.best_accuracy), last = CellOrNull(run.row.last_accuracy);
+    if (!run.row.best_accuracy) {  // such as a run that predicts numbers
+      RIVULET_ASSIGN_OR_RETURN(const std::optional<Curve> curve, LoadFirstCurve(*history, run.row.run_id));
+      if (curve) best = fmt::format("{} {}", MetricText(curve->best().second), curve->name);
+      if (curve) last = MetricText(curve->points.back().second);
+    }
     const Cell wanted = ValueUnder(run, "run.rounds");
     const auto* of = std::get_if<int64_t>(&wanted);
     std::string started = run.row.created_at.substr(0, 16);
@@ -96,8 +103,8 @@ Status ListRuns(const ListOptions& options) {
                                TextCell(KeyText(run, kAlgorithmKey)),
                                TextCell(KeyText(run, kLearningRateKey)),
                                static_cast<int64_t>(run.row.seed),
-                               CellOrNull(run.row.best_accuracy),
-                               CellOrNull(run.row.last_accuracy),
+                               std::move(best),
+                               std::move(last),
                                of != nullptr ? Cell(fmt::format("{}/{}", run.row.rounds, *of)) : Cell(run.row.rounds),
                                SecondsText(run.row.seconds),
                                std::move(started),
@@ -110,7 +117,7 @@ Status ListRuns(const ListOptions& options) {
     }
     table.Add(std::move(cells));
   }
-  PrintRows(table, false, options.wide, any ? "no run is so" : "no runs yet");
+  PrintRows(table, false, options.wide, any ? "no run matches" : "no runs yet");
   return absl::OkStatus();
 }
 

@@ -32,6 +32,7 @@ Status PrintRounds(const RoundsOptions& options) {
   const auto any = [&](int64_t RoundRow::*count) {
     return std::ranges::any_of(rounds, [&](const RoundRow& round) { return round.*count > 0; });
   };
+  const bool noised = std::ranges::any_of(rounds, [](const RoundRow& round) { return round.epsilon.has_value(); });
   const auto loss_rank = [&](int64_t RoundRow::*count) { return any(count) ? 4 : 7; };
   std::vector<Column> columns = ColumnsOf<RoundRow>({{"run_id", true},
                                                      {"attempt", smooth},
@@ -52,6 +53,11 @@ Status PrintRounds(const RoundsOptions& options) {
                                                      {"train_seconds", false, 2, 0, "", 4},
                                                      {"aggregate_seconds", true},
                                                      {"evaluate_seconds", true},
+                                                     {"noise_multiplier", true},
+                                                     {"sampling_rate", true},
+                                                     {"delta", true},
+                                                     {"epsilon", !noised, 4, 0, "", 2},
+                                                     {"participant_epsilon", true},
                                                      {"model_digest", false, 4, 13, "", 9}});
   // What the committed model was worth stands beside its training's loss.
   const auto after = std::ranges::find(columns, "bytes_down", &Column::name);

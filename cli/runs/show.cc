@@ -3,11 +3,13 @@
 
 #include "cli/runs/commands.h"
 #include "cli/terminal.h"
+#include "engine/base/display_lines.h"
 #include "engine/base/file_system.h"
 #include "engine/base/join.h"
 #include "engine/base/json.h"
 #include "engine/base/quantities.h"
 #include "inspect/overview.h"
+#include "inspect/privacy_spend.h"
 #include "inspect/sparkline.h"
 
 namespace rivulet {
@@ -66,26 +68,30 @@ std::string StatusLine(const RunOverview& page) {
 }
 
 std::string CurvesText(const RunOverview& page) {
-  if (page.curves.empty()) return "";
+  std::vector<Curve> curves = page.curves;
+  std::erase_if(curves, [](const Curve& curve) { return curve.name.starts_with(kPrivacyCurves); });
+  if (curves.empty()) return "";
   size_t width = 0;
-  for (const Curve& curve : page.curves) width = std::max(width, curve.name.size());
+  for (const Curve& curve : curves) width = std::max(width, curve.name.size());
   width = std::min<size_t>(width, 20);
   std::string text = HeadText("How it went");
-  for (const Curve& curve : page.curves) {
+  for (const Curve& curve : curves) {
     std::vector<double> values;
     for (const auto& [round, value] : curve.points) values.push_back(value);
     std::string name = OneLine(curve.name);
     std::ranges::replace(name, '/', ' ');
     const auto& [best_round, best] = curve.best();
     // One value has no course, and what is best at the end need not be said twice.
-    std::string end = values.size() == 1                        ? fmt::format("round {}", curve.points.back().first)
-                      : best_round == curve.points.back().first ? "the best"
-                                                                : fmt::format("best {:.4f} ({})", best, best_round);
+    std::string end = values.size() == 1 ? fmt::format("round {}", curve.points.back().first)
+                      : best_round == curve.points.back().first
+                          ? "the best"
+                          : fmt::format("best {} ({})", MetricText(best), best_round);
     const auto low = curve.spread.find("p10"), high = curve.spread.find("p90");
     if (low != curve.spread.end() && high != curve.spread.end())
-      end += fmt::format(", clients {:.4f} to {:.4f}", low->second, high->second);
-    text += fmt::format("  {:<{}} {}{} {:.4f} {}\n", name, width, Sparkline(values, kSparkline),
-                        std::string(kSparkline - std::min(kSparkline, values.size()), ' '), values.back(), end);
+      end += fmt::format(", clients {} to {}", MetricText(low->second), MetricText(high->second));
+    text +=
+        fmt::format("  {:<{}} {}{} {} {}\n", name, width, Sparkline(values, kSparkline),
+                    std::string(kSparkline - std::min(kSparkline, values.size()), ' '), MetricText(values.back()), end);
   }
   return text;
 }
@@ -174,7 +180,7 @@ std::string TimeText(const RunOverview& page) {
 
 std::string KeysText(const RunOverview& page) {
   if (page.keys.empty() && page.run.foreign()) return "";
-  std::string text = HeadText(page.run.foreign() ? "What it was told" : "What differs from the defaults");
+  std::string text = HeadText(page.run.foreign() ? "Its configuration" : "What differs from the defaults");
   size_t width = 0;
   for (const auto& [key, value] : page.keys) width = std::max(width, key.size());
   for (const auto& [written, value] : page.keys) {
@@ -200,6 +206,14 @@ std::string SaidText(const RunOverview& page) {
   return text;
 }
 
+std::string PrivacyText(const RunOverview& page) {
+  const std::vector<std::string> sentences = PrivacySentences(page);
+  if (sentences.empty()) return "";
+  std::string text = HeadText("Privacy");
+  for (const std::string& sentence : sentences) text += Wrapped(sentence, kPage - 2, "  ");
+  return text;
+}
+
 std::string ModelText(const RunOverview& page, const std::string& folder) {
   const ModelRow* model = page.newest_model();
   if (model == nullptr) return "";
@@ -221,7 +235,7 @@ void PrintPage(const RunOverview& page, const std::string& folder) {
     fmt::print("to resume: --resume {}\n", OneLine(page.run.run_id));
   const int64_t lost = static_cast<int64_t>(page.attempts.size()) - page.committed();
   if (lost > 0) fmt::print("{} of {} attempts at a round were given up\n", lost, page.attempts.size());
-  fmt::print("{}{}", SaidText(page), CurvesText(page));
+  fmt::print("{}{}{}", SaidText(page), CurvesText(page), PrivacyText(page));
   fmt::print("{}{}{}{}", ClientsText(page), TimeText(page), KeysText(page), ModelText(page, folder));
 }
 
@@ -269,6 +283,8 @@ void PrintJson(const RunOverview& page, const RunSummaryRow& summary) {
                   {"aggregate_seconds", page.time.aggregating},
                   {"evaluate_seconds", page.time.evaluating},
                   {"rest_seconds", page.time.rest}};
+  for (const Curve& curve : page.curves)
+    if (curve.name.starts_with(kPrivacyCurves)) json[curve.name] = curve.points.back().second;
   if (page.virtual_seconds) json["virtual_seconds"] = *page.virtual_seconds;
   if (page.lanes > 0) json["lanes"] = page.lanes;
   if (page.tf32) json["tf32"] = true;
@@ -290,7 +306,8 @@ Status ShowRun(const ShowOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const auto history, OpenToRead(options.history));
   if (options.config) {
     RIVULET_ASSIGN_OR_RETURN(const RunRow run, history->ResolveRun(options.run));
-    fmt::print("{}{}", run.config, run.config.ends_with('\n') ? "" : "\n");
+    // A scenario has none of the characters that are escaped; a history from elsewhere may.
+    fmt::print("{}{}", DisplayLines(run.config), run.config.ends_with('\n') ? "" : "\n");
     return absl::OkStatus();
   }
   RIVULET_ASSIGN_OR_RETURN(const RunOverview page, LoadOverview(*history, options.run));

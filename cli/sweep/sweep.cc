@@ -3,6 +3,7 @@
 
 #include "cli/command.h"
 #include "cli/run/options.h"
+#include "cli/run/python_aggregation.h"
 #include "cli/sweep/run_trials.h"
 #include "cli/terminal.h"
 #include "simulations/sweeps/outcome.h"
@@ -12,6 +13,7 @@ namespace {
 
 struct SweepOptions {
   ScenarioOptions scenario;
+  AggregateOptions aggregate;
   SweepAxes axes;
   std::optional<int64_t> seeds, draws, workers;
   std::string tag, best, plot;
@@ -19,12 +21,12 @@ struct SweepOptions {
 };
 
 // A point's keys and a seed beside the options.
-ScenarioOfTrial TrialsOf(const ScenarioOptions& options) {
-  return [options](const SweepPoint& point, uint64_t seed) {
+ScenarioOfTrial TrialsOf(const ScenarioOptions& options, const AggregateOptions& aggregate) {
+  return [options, aggregate](const SweepPoint& point, uint64_t seed) {
     ScenarioOptions one = options;
     for (const auto& [key, value] : point) one.sets.push_back(fmt::format("{}={}", key, value));
     one.seed = static_cast<int64_t>(seed);
-    return LoadScenario(one);
+    return LoadScenario(one, aggregate);
   };
 }
 
@@ -32,20 +34,27 @@ Status Sweep(SweepOptions options) {
   if (!options.plot.empty()) {
     if (const Status name = CheckPictureName(options.plot); !name.ok()) return AsUsageError(Annotate(name, "--plot"));
   }
-  RIVULET_ASSIGN_OR_RETURN(const Scenario scenario, LoadScenario(options.scenario));
+  RIVULET_ASSIGN_OR_RETURN(const Scenario scenario, LoadScenario(options.scenario, options.aggregate));
   options.axes.draws = options.draws.value_or(0);
   options.axes.seed = scenario.run.seed;
   StatusOr<std::vector<SweepPoint>> points = PointsOf(options.axes);
   if (!points.ok()) return AsUsageError(points.status());
   const std::string tag = options.tag.empty() ? "sweep-" + scenario.run.name : options.tag;
+  RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<PythonAggregation> aggregation,
+                           PythonAggregation::Start(options.aggregate));
+  UseExternalAggregation(aggregation);
+  const auto on_run = [&](const std::string& run_id) {
+    if (aggregation != nullptr) aggregation->BeginRun(options.scenario.db, run_id);
+  };
   RIVULET_ASSIGN_OR_RETURN(std::vector<SweptPoint> swept,
-                           RunTrialsHere({.scenario = TrialsOf(options.scenario),
+                           RunTrialsHere({.scenario = TrialsOf(options.scenario, options.aggregate),
                                           .points = *std::move(points),
                                           .first_seed = scenario.run.seed,
                                           .seeds = options.seeds.value_or(1),
                                           .trials = {.db_path = options.scenario.db,
                                                      .tag = tag,
-                                                     .workers = static_cast<int>(options.workers.value_or(0))}}));
+                                                     .workers = static_cast<int>(options.workers.value_or(0)),
+                                                     .on_run = on_run}}));
   RIVULET_ASSIGN_OR_RETURN(SweepOutcome outcome, JudgeSweep(options.scenario.db, std::move(swept), options.best));
   outcome.name = scenario.run.name;
   outcome.tag = tag;
@@ -74,6 +83,7 @@ const RegisterCommand kSweep(11, [] {
           "  rivulet sweep quickstart --rounds 2 --list algorithm.name=fedavg,fedadam --list "
           "server.learning_rate=1,0.01 --plot sweep.svg"};
   AddScenarioSettings(command, &options->scenario);
+  AddAggregateOptions(command, &options->aggregate);
   command
       .Repeated("--grid", "KEY=VALUES", &options->axes.grids,
                 "try each of these values, separated by commas, with each of the other axes; repeatable")

@@ -47,11 +47,16 @@ Status Agent::Run() {
                      .available_memory = options_.available_memory,
                      .persisted = options_.persisted.get(),
                      .checkpoint = options_.checkpoint.get(),
-                     .trainers = options_.trainers});
+                     .ledger = options_.ledger.get(),
+                     .trainers = options_.trainers,
+                     .secure = options_.secure.get()});
   PollRequest request;
   request.caller = {.name = options_.client_id, .certificate_serial = options_.certificate_serial, .session = session_};
   request.capabilities.version = options_.version;
   request.capabilities.datasets = OffersOf(options_.data);
+  for (DatasetOffer& offer : request.capabilities.datasets) {
+    if (options_.secure != nullptr) offer.examples = std::min<int64_t>(offer.examples, 1);
+  }
   request.hold_ms = options_.hold_ms;
   Caller& caller = request.caller;
   // After tasks that came to nothing: the coordinator may offer the same again at once, and nobody wants to see it
@@ -90,12 +95,12 @@ Status Agent::Run() {
       if (observer.on_task) observer.on_task(task);
       stop_.BeginTask();
       heartbeat.Begin(request, task.id, reply.wait_ms);
-      const StatusOr<TaskReport> done = runner.Run(caller, task, options_.data);
+      const StatusOr<TaskReport> done = runner.Run(request, task, options_.data);
       heartbeat.End();
       stop_.BeginTask();  // what ended this task is not to end the next poll
       RIVULET_ASSIGN_OR_RETURN(const TaskReport report, done);
       if (observer.on_report) observer.on_report(task, report);
-      if (const std::optional<PollReply::Over> over = heartbeat.over()) {
+      if (const std::optional<PollReply::Over> over = heartbeat.over() ? heartbeat.over() : runner.over()) {
         TellOver(*over, caller.run_id);
         return absl::OkStatus();
       }

@@ -13,22 +13,39 @@
 #include "client/training/file_name.h"
 #include "client/training/task_work.h"
 #include "engine/base/temporary_name.h"
+#include "federated/tasks/stated_columns.h"
 
 namespace rivulet {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "finished work is kept as it is in memory");
 
-constexpr int64_t kUnknown = -1;
-
-// What stands before the update in its file: the numbers that its client's report has.
+// What stands before the columns of its result and the update in its file.
 struct Head {
-  char magic[8] = {'R', 'V', 'H', 'E', 'L', 'D', '0', '1'};
+  char magic[8] = {'R', 'V', 'H', 'E', 'L', 'D', '0', '2'};
   std::array<uint8_t, 32> work{};
+};
+static_assert(sizeof(Head) == 40, "no padding that would be written");
+
+// In the place of the columns, in files of version 0.1. A number that is not known is -1, NaN or 0.
+constexpr char kEarlierMagic[] = "RVHELD01";
+struct EarlierNumbers {
   int64_t examples = 0, steps = 0;
   double train_loss = 0, train_seconds = 0;
 };
-static_assert(sizeof(Head) == 72, "no padding that would be written");
+static_assert(sizeof(EarlierNumbers) == 32);
+
+bool TakeEarlier(std::string_view& bytes, TaskResult& result) {
+  EarlierNumbers numbers;
+  if (bytes.size() < sizeof(numbers)) return false;
+  std::memcpy(&numbers, bytes.data(), sizeof(numbers));
+  bytes.remove_prefix(sizeof(numbers));
+  if (numbers.examples >= 0) result.examples = numbers.examples;
+  if (numbers.steps >= 0) result.steps = numbers.steps;
+  if (!std::isnan(numbers.train_loss)) result.train_loss = numbers.train_loss;
+  if (numbers.train_seconds > 0) result.train_seconds = numbers.train_seconds;
+  return true;
+}
 
 constexpr std::string_view kClientInName = "update";
 
@@ -123,11 +140,9 @@ Status PersistedUpdates::Write(const Place& place, const Task& task, const TaskR
                                Survives survives) {
   Head head;
   head.work = WorkOf(task).bytes;
-  head.examples = numbers.examples.value_or(kUnknown);
-  head.steps = numbers.steps.value_or(kUnknown);
-  head.train_loss = numbers.train_loss.value_or(std::nan(""));
-  head.train_seconds = numbers.train_seconds.value_or(0);
-  return WriteSealedFile(fs_, place.path, {{reinterpret_cast<const char*>(&head), sizeof(head)}, update}, survives);
+  const std::string columns = PackStated(numbers);
+  return WriteSealedFile(fs_, place.path, {{reinterpret_cast<const char*>(&head), sizeof(head)}, columns, update},
+                         survives);
 }
 
 std::optional<FinishedWork> PersistedUpdates::Find(const Task& task) {
@@ -135,10 +150,16 @@ std::optional<FinishedWork> PersistedUpdates::Find(const Task& task) {
   if (!place || !fs_.Exists(place->path)) return std::nullopt;
   StatusOr<std::string> file = ReadSealedFile(fs_, place->path);
   Head head;
-  const Head known;
-  const bool ours = file.ok() && file->size() >= sizeof(head);
-  if (ours) std::memcpy(&head, file->data(), sizeof(head));
-  if (!ours || std::memcmp(head.magic, known.magic, sizeof(head.magic)) != 0) {
+  FinishedWork work;
+  const auto is = [&](const char* magic) { return std::memcmp(head.magic, magic, sizeof(head.magic)) == 0; };
+  std::string_view rest;
+  bool ours = file.ok() && file->size() >= sizeof(head);
+  if (ours) {
+    std::memcpy(&head, file->data(), sizeof(head));
+    rest = std::string_view(*file).substr(sizeof(head));
+    ours = is(kEarlierMagic) ? TakeEarlier(rest, work) : is(Head().magic) && TakeStated(rest, work);
+  }
+  if (!ours) {
     Drop(task.id, file.ok() ? "it is of another program" : Message(file.status()));
     return std::nullopt;
   }
@@ -146,13 +167,8 @@ std::optional<FinishedWork> PersistedUpdates::Find(const Task& task) {
     Drop(task.id, "the task is another by now, from another model");
     return std::nullopt;
   }
-  file->erase(0, sizeof(head));
-  FinishedWork work;
+  file->erase(0, file->size() - rest.size());
   work.update = *std::move(file);
-  if (head.examples >= 0) work.examples = head.examples;
-  if (head.steps >= 0) work.steps = head.steps;
-  if (!std::isnan(head.train_loss)) work.train_loss = head.train_loss;
-  if (head.train_seconds > 0) work.train_seconds = head.train_seconds;
   return work;
 }
 

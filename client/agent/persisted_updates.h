@@ -47,7 +47,7 @@ class PersistedUpdates {
   // Options::unsynced_seconds is then written without waiting for the disk.
   void Keep(const Task& task, const FinishedWork& work, bool repeatable = false);
   // Writes an update that its client has sent, for an aggregator, which acknowledges it only then. The caller handles
-  // the error. Find returns its update and train_seconds, no other numbers.
+  // the error.
   Status KeepSent(const Task& task, std::string_view update, const TaskResult& measured);
   bool Has(const TaskId& task) const;
   // The update of this very task; nullopt: none. A file that is damaged, or of another task of this name, is dropped

@@ -122,6 +122,15 @@ std::vector<std::pair<std::string, std::string>> TellPlan(const Plan& plan) {
   told.emplace_back("keeps", kept.empty() ? "nothing from round to round" : Join(kept, ", "));
   if (const std::string before = MechanismsText(plan.training()); !before.empty()) told.emplace_back("before", before);
   told.emplace_back("sends", SentText(plan.aggregation(), plan.flat_names().declared));
+  if (const std::optional<PrivacyClaim>& claim = plan.privacy()) {
+    told.emplace_back("privacy",
+                      fmt::format("the coordinator claims noise of {:g} times the clip on sums of {} updates{}; a site "
+                                  "cannot verify it",
+                                  claim->noise_multiplier, claim->cohort,
+                                  claim->sampling_rate < 1
+                                      ? fmt::format(", from clients drawn at the rate {:g}", claim->sampling_rate)
+                                      : ""));
+  }
   if (plan.program(TaskKind::kEvaluate) != nullptr)
     told.emplace_back("sends_measured", SentText(plan.aggregation(TaskKind::kEvaluate), {}));
   return told;

@@ -29,6 +29,11 @@ const Table& SiteKeys() {
        {Names("authors", "Accepted authors of plans"), Names("ops", "Accepted ops"),
         Names("columns", "Accepted columns of examples"),
         Integer("max_epochs", std::nullopt, "How often a task may go over the data").AtLeast(1)}},
+      {"secure",
+       {Integer("min_cohort", std::nullopt, "Clients that announce keys").Between(1, kMostSecureUpdates),
+        Integer("min_survivors", std::nullopt, "Clients in a sum").Between(1, kMostSecureUpdates),
+        Integer("max_colluding", std::nullopt, "Clients that may collude").Between(1, kMostSecureUpdates),
+        Integer("least_sum", std::nullopt, "Clients in the smallest sum").Between(1, kMostSecureUpdates)}},
       {"budget",
        {Integer("memory_megabytes", std::nullopt, "Memory that a task may take").Between(1, 1e9),
         Integer("processors", std::nullopt, "Processors that the process may run on").Between(1, CPU_SETSIZE),
@@ -36,6 +41,11 @@ const Table& SiteKeys() {
       {"when",
        {Names("hours", "When tasks may begin"), Float("max_load", std::nullopt, "How busy the machine may be").Above(0),
         Integer("min_free_megabytes", std::nullopt, "Memory that must be free").Between(1, 1e9)}},
+      {"privacy",
+       {Float("max_epsilon", std::nullopt, "Budget of this site over all runs").Above(0),
+        Float("delta", std::nullopt, "Delta of that epsilon").Between(1e-30, 0.5),
+        Integer("min_cohort", std::nullopt, "Updates that a version must plan").AtLeast(1),
+        Flag("secure", std::nullopt, "Whether updates must be summed under masks")}},
   };
   return *table;
 }
@@ -84,6 +94,10 @@ class Given {
     const auto found = values_.find(key);
     return found == values_.end() ? otherwise : std::get<double>(found->second);
   }
+  bool flag(const std::string& key, bool otherwise) const {
+    const auto found = values_.find(key);
+    return found == values_.end() ? otherwise : std::get<bool>(found->second);
+  }
   const std::string& where(const std::string& key) const { return where_.at(key); }
 
  private:
@@ -113,6 +127,30 @@ bool Has(const std::vector<std::string>& names, std::string_view name) {
   return std::ranges::find(names, name) != names.end();
 }
 
+// Claims that a plan must make. Whether they hold is the coordinator's affair.
+Status CheckPrivacy(const SitePolicy::Privacy& wanted, const Plan& plan) {
+  if (wanted.max_epsilon > 0 && !plan.privacy()) {
+    return NotWilling(FailedPrecondition("plan '{}' claims no noise, and this site has a privacy budget "
+                                         "(privacy.max_epsilon)",
+                                         plan.name()),
+                      "no noise");
+  }
+  const int64_t cohort = plan.privacy() ? plan.privacy()->cohort : plan.aggregation().updates_per_version;
+  if (cohort < wanted.min_cohort) {
+    return NotWilling(FailedPrecondition("plan '{}' has {} updates a version, and this site wants {} "
+                                         "(privacy.min_cohort)",
+                                         plan.name(), cohort, wanted.min_cohort),
+                      fmt::format("cohort of {}", cohort));
+  }
+  if (wanted.secure && plan.aggregation().secure.protocol != "secagg_plus") {
+    return NotWilling(FailedPrecondition("plan '{}' sums updates without masks, which this site does not allow "
+                                         "(privacy.secure)",
+                                         plan.name()),
+                      "no secure aggregation");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 StatusOr<SitePolicy> ParseSitePolicy(const std::string& toml, const std::string& path) {
@@ -126,10 +164,18 @@ StatusOr<SitePolicy> ParseSitePolicy(const std::string& toml, const std::string&
     const Status known = ParseAuthor(author).status();
     if (!known.ok()) return Annotate(known, "plans.authors in " + given.where("plans.authors"));
   }
+  policy.secure = {.min_cohort = given.integer("secure.min_cohort", 0),
+                   .min_survivors = given.integer("secure.min_survivors", 0),
+                   .max_colluding = given.integer("secure.max_colluding", 0),
+                   .least_sum = given.integer("secure.least_sum", 0)};
   constexpr int64_t kMegabyte = 1'000'000;
   policy.budget = {.memory_bytes = given.integer("budget.memory_megabytes", 0) * kMegabyte,
                    .processors = given.integer("budget.processors", 0),
                    .niceness = given.integer("budget.niceness", 0)};
+  policy.privacy = {.max_epsilon = given.number("privacy.max_epsilon", 0),
+                    .delta = given.number("privacy.delta", SitePolicy::Privacy().delta),
+                    .min_cohort = given.integer("privacy.min_cohort", 0),
+                    .secure = given.flag("privacy.secure", false)};
   policy.when.max_load = given.number("when.max_load", 0);
   policy.when.min_available_bytes = given.integer("when.min_free_megabytes", 0) * kMegabyte;
   for (const std::string& text : given.names("when.hours").value_or(std::vector<std::string>())) {
@@ -143,7 +189,36 @@ StatusOr<SitePolicy> ParseSitePolicy(const std::string& toml, const std::string&
   return policy;
 }
 
+namespace {
+
+Status CheckSecure(const SitePolicy::Secure& asked, const Plan& plan) {
+  const SecureSum& sum = plan.aggregation().secure;
+  const struct {
+    const char* key;
+    int64_t least, stated;
+  } bounds[] = {{"min_cohort", asked.min_cohort, sum.min_cohort},
+                {"min_survivors", asked.min_survivors, sum.min_survivors},
+                {"max_colluding", asked.max_colluding, sum.max_colluding},
+                {"least_sum", asked.least_sum, sum.least_sum}};
+  for (const auto& [key, least, stated] : bounds) {
+    if (least == 0) continue;
+    if (!sum.on()) {
+      return NotWilling(FailedPrecondition("plan '{}' has no secure aggregation, and this site asks for it (secure.{})",
+                                           plan.name(), key),
+                        "no secure aggregation");
+    }
+    if (stated >= least) continue;
+    return NotWilling(FailedPrecondition("plan '{}' has privacy.{} = {}, and this site asks for {} (secure.{})",
+                                         plan.name(), key, stated, least, key),
+                      fmt::format("privacy.{}", key));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 Status CheckPlan(const SitePolicy& policy, const Plan& plan) {
+  RIVULET_RETURN_IF_ERROR(CheckSecure(policy.secure, plan));
   const SitePolicy::Plans& pinned = policy.plans;
   if (pinned.authors) {
     const PlanAuthor author = AuthorOf(plan);
@@ -188,7 +263,7 @@ Status CheckPlan(const SitePolicy& policy, const Plan& plan) {
                                          plan.name(), epochs, pinned.max_epochs),
                       fmt::format("{} epochs", epochs));
   }
-  return absl::OkStatus();
+  return CheckPrivacy(policy.privacy, plan);
 }
 
 }  // namespace rivulet

@@ -9,6 +9,12 @@
 //   max_epochs = 5               # epochs of a task over the data, all its passes together; repetitions by
 //                                # a pass's dataset ops do not count
 //
+//   [secure]                     # any of these: only plans with secure aggregation, of these bounds at least
+//   min_cohort = 20              # clients that announce keys (privacy.min_cohort)
+//   min_survivors = 10           # clients in a sum
+//   max_colluding = 3            # clients that may collude with a lying coordinator
+//   least_sum = 10               # honest clients in the smallest sum that it may learn
+//
 //   [budget]
 //   memory_megabytes = 2000      # peak memory of tasks (client/training/planned_memory.h), of which a
 //                                # quarter is for decoded examples
@@ -19,6 +25,12 @@
 //   hours = ["20:00-06:00"]      # local time; tasks start then, and a started task is finished
 //   max_load = 0.5               # of the last minute, for each processor: an idle machine has about 0
 //   min_free_megabytes = 4000    # free memory
+//
+//   [privacy]
+//   max_epsilon = 8              # over all runs, charged for each answered task (privacy_ledger.h)
+//   delta = 1e-5                 # of that epsilon; the default
+//   min_cohort = 100             # updates that a version must plan
+//   secure = true                # only plans whose updates are summed under masks ("secagg_plus")
 //
 // A missing key allows anything; an empty list allows nothing.
 #pragma once
@@ -40,6 +52,9 @@ struct SitePolicy {
     std::optional<std::vector<std::string>> ops, columns;
     int64_t max_epochs = 0;  // 0: any
   } plans;
+  struct Secure {  // 0: anything
+    int64_t min_cohort = 0, min_survivors = 0, max_colluding = 0, least_sum = 0;
+  } secure;
   struct Budget {
     int64_t memory_bytes = 0;  // 0: as much as there is, here and below
     int64_t processors = 0;
@@ -57,6 +72,12 @@ struct SitePolicy {
     int64_t min_available_bytes = 0;
     bool Always() const { return hours.empty() && max_load == 0 && min_available_bytes == 0; }
   } when;
+  struct Privacy {
+    double max_epsilon = 0;  // 0: no budget
+    double delta = 1e-5;
+    int64_t min_cohort = 0;
+    bool secure = false;
+  } privacy;
 };
 
 // INVALID_ARGUMENT with FILE:line:column: no TOML, a key that there is not (names the nearest), a value out of its
@@ -64,7 +85,7 @@ struct SitePolicy {
 StatusOr<SitePolicy> ParseSitePolicy(const std::string& toml, const std::string& path);
 
 // Checks whether a plan may run here. FAILED_PRECONDITION, with a reason that may leave the site
-// (client/training/failure.h): the author, op, column or number of epochs.
+// (client/training/failure.h): the author, op, column, number of epochs or the bound of secure aggregation.
 Status CheckPlan(const SitePolicy& policy, const Plan& plan);
 
 }  // namespace rivulet

@@ -14,6 +14,18 @@ namespace {
 constexpr int kMostTimesLost = 3;
 constexpr int64_t kLostPauseMs = 100;
 
+TaskReport::Kind KindOf(const SubmitResult& result) {
+  switch (result.kind) {
+    case SubmitResult::Kind::kAccepted:
+      return TaskReport::Kind::kAccepted;
+    case SubmitResult::Kind::kDuplicate:
+      return TaskReport::Kind::kDuplicate;
+    case SubmitResult::Kind::kRefused:
+      break;
+  }
+  return TaskReport::Kind::kRefused;
+}
+
 bool TurnedAway(const Status& status) { return absl::IsPermissionDenied(status) || absl::IsUnauthenticated(status); }
 
 }  // namespace
@@ -25,12 +37,14 @@ TaskRunner::TaskRunner(CoordinatorApi& api, ArtifactCache& artifacts, StopSignal
       states_(options.states),
       persisted_(options.persisted),
       checkpoint_(options.checkpoint),
+      secure_(options.secure),
+      ledger_(options.ledger),
       calls_(api, stop, std::move(options.calls)),
       trainer_(artifacts, stop, options.instruments, options.states, options.memory_budget, std::move(options.trainers),
                options.checkpoint, std::move(options.available_memory)) {}
 
-StatusOr<TaskReport> TaskRunner::Run(const Caller& caller, const Task& task, std::span<const BoundData> data) {
-  StatusOr<TaskReport> report = TraceTask(tracer_, caller.name, task, [&] { return Perform(caller, task, data); });
+StatusOr<TaskReport> TaskRunner::Run(const PollRequest& poll, const Task& task, std::span<const BoundData> data) {
+  StatusOr<TaskReport> report = TraceTask(tracer_, poll.caller.name, task, [&] { return Perform(poll, task, data); });
   // Without a report this client is being stopped, and may come back to it.
   if (report.ok() && checkpoint_ != nullptr && task.kind == TaskKind::kTrain) checkpoint_->Remove();
   return report;
@@ -51,9 +65,16 @@ std::optional<FinishedWork> TaskRunner::FindPersisted(const Caller& caller, cons
   return found;
 }
 
+Status TaskRunner::AskLedger(Ledger what, const Task& task, const TaskTrainer::Sources& sources) {
+  if (ledger_ == nullptr || task.kind != TaskKind::kTrain) return absl::OkStatus();
+  RIVULET_ASSIGN_OR_RETURN(const auto plan, artifacts_.Plan(task.plan, sources.plan));
+  return what == Ledger::kCheck ? ledger_->Check(task.id, *plan->plan) : ledger_->Charge(task.id, *plan->plan);
+}
+
 // On disk before the first byte of it is sent: from then on no death of either side costs its training.
 StatusOr<FinishedWork> TaskRunner::TrainAndKeep(const Caller& caller, const Task& task, std::span<const BoundData> data,
                                                 const TaskTrainer::Sources& sources) {
+  RIVULET_RETURN_IF_ERROR(AskLedger(Ledger::kCheck, task, sources));
   RIVULET_ASSIGN_OR_RETURN(const LocalResult trained, trainer_.Train(task, caller.name, data, sources));
   FinishedWork work;
   work.result() = trained;
@@ -62,10 +83,40 @@ StatusOr<FinishedWork> TaskRunner::TrainAndKeep(const Caller& caller, const Task
   return work;
 }
 
+// Nothing of the update leaves but its masked words, so neither it nor what was measured of it is sent or kept.
+StatusOr<SubmitResult> TaskRunner::SumSecurely(const PollRequest& poll, const Plan& plan, const Task& task,
+                                               std::span<const BoundData> data, const TaskTrainer::Sources& sources,
+                                               TaskReport& report) {
+  if (secure_ == nullptr) {
+    return WithReason(FailedPrecondition("the plan has secure aggregation, and this client has no certificate to prove "
+                                         "its keys by; start it with its folder of certificates (--tls)"),
+                      TaskFailure::Code::kNotWilling, "secure aggregation");
+  }
+  if (task.kind != TaskKind::kTrain) {
+    return WithReason(
+        FailedPrecondition(
+            "the plan has secure aggregation, and measuring a version would reveal this client's own figures"),
+        TaskFailure::Code::kNotWilling, "secure aggregation");
+  }
+  SecureTask secure(calls_, stop_, *secure_);
+  if (const Status may = secure.Check(plan, task); !may.ok()) {
+    return WithReason(may, TaskFailure::Code::kNotWilling, "secure aggregation");
+  }
+  RIVULET_ASSIGN_OR_RETURN(const LocalResult trained, trainer_.Train(task, poll.caller.name, data, sources));
+  report.result() = trained;
+  RIVULET_ASSIGN_OR_RETURN(std::vector<std::byte> words, SecureWords(plan.aggregation(), task, trained));
+  report.bytes_up = std::ssize(words);
+  StatusOr<SubmitResult> summed = secure.Run(poll, plan, task, std::move(words));
+  over_ = secure.over();
+  if (summed.ok() || absl::IsAborted(summed.status())) return summed;
+  return WithReason(summed.status(), TaskFailure::Code::kNotWilling, "secure aggregation");
+}
+
 // A task always ends in one of two ways: with an update, or with a reason to the coordinator, which would otherwise
 // wait for this client until its deadline. The sentence is for whoever called, on this side. Only a client that is
 // being stopped says nothing, since it may come back to the same task.
-StatusOr<TaskReport> TaskRunner::Perform(const Caller& caller, const Task& task, std::span<const BoundData> data) {
+StatusOr<TaskReport> TaskRunner::Perform(const PollRequest& poll, const Task& task, std::span<const BoundData> data) {
+  const Caller& caller = poll.caller;
   TaskReport report;
   TaskTrainer::Sources sources;
   bool lost = false;
@@ -80,14 +131,32 @@ StatusOr<TaskReport> TaskRunner::Perform(const Caller& caller, const Task& task,
   sources.model = [&](const BlobId& id, const Plan& plan) {
     return artifacts_.ModelVersion(id.digest, plan, [&] { return sources.blob(id, MaxModelBytes(*plan.layout())); });
   };
+  const auto plan = artifacts_.Plan(task.plan, sources.plan);
+  const bool secure = plan.ok() && (*plan)->plan->aggregation().secure.on();
   StatusOr<FinishedWork> work = Cancelled("not begun");
-  if (std::optional<FinishedWork> found = FindPersisted(caller, task, sources); found) {
+  Status status;
+  if (secure) {
+    // Before anything of it is sent: what a sum reveals cannot be taken back when a later step fails.
+    const Status charged = AskLedger(Ledger::kCharge, task, sources);
+    const StatusOr<SubmitResult> summed =
+        charged.ok() ? SumSecurely(poll, *(*plan)->plan, task, data, sources, report) : charged;
+    if (summed.ok()) {
+      report.kind = KindOf(*summed);
+      report.reason = summed->reason;
+      return report;
+    }
+    work = status = summed.status();
+    if (absl::IsAborted(status)) stop_.CancelTask();
+  } else if (std::optional<FinishedWork> found = FindPersisted(caller, task, sources); found) {
     report.resent = true;
     work = *std::move(found);
   } else {
     work = TrainAndKeep(caller, task, data, sources);
   }
-  Status status = work.status();
+  if (work.ok()) {
+    if (const Status charged = AskLedger(Ledger::kCharge, task, sources); !charged.ok()) work = charged;
+  }
+  status = work.status();
   if (work.ok()) {
     report.result() = *work;
     report.bytes_up = static_cast<int64_t>(work->update.size());
@@ -99,9 +168,7 @@ StatusOr<TaskReport> TaskRunner::Perform(const Caller& caller, const Task& task,
     uploading.End();
     status = submitted.status();
     if (submitted.ok()) {
-      report.kind = submitted->kind == SubmitResult::Kind::kAccepted    ? TaskReport::Kind::kAccepted
-                    : submitted->kind == SubmitResult::Kind::kDuplicate ? TaskReport::Kind::kDuplicate
-                                                                        : TaskReport::Kind::kRefused;
+      report.kind = KindOf(*submitted);
       report.reason = submitted->reason;
       if (persisted_ != nullptr && report.kind == TaskReport::Kind::kRefused) persisted_->Drop(task.id, report.reason);
       return report;

@@ -43,7 +43,8 @@ int64_t MostUpdateValues(const AggregationSpec& spec) {
 int64_t SumBytes(const AggregationSpec& spec) {
   int64_t values = 0;
   for (const PartSpec& part : spec.parts) values += part.elements;
-  return values * static_cast<int64_t>(sizeof(int64_t));
+  // A secure sum holds one update's sums and the words of all beside its own.
+  return values * static_cast<int64_t>(sizeof(int64_t)) * (spec.secure.on() ? 3 : 1);
 }
 
 StatusOr<PlannedMemory> PlanMemory(PassPrograms& programs, TaskKind kind, int64_t examples) {

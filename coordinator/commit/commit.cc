@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/base/available_cores.h"
 #include "engine/base/check.h"
 #include "engine/profile/tracer.h"
 #include "federated/server_optimizers/averaged.h"
@@ -26,6 +27,18 @@ VersionMean MeanOf(const ServerInput::Part& part) {
   return VersionMean(part.undivided->elements(), [sums = part.undivided.get()](int64_t first, std::span<float> means) {
     sums->Divide(first, means);
   });
+}
+
+// Before anything is divided or read. A private run's updates have one part, which the noise is for.
+Status AddNoise(const ServerUpdate& update, const ServerInput& input) {
+  const std::span<int64_t> sums = input.parts.size() == 1 && input.parts[0].undivided != nullptr
+                                      ? input.parts[0].undivided->sums()
+                                      : std::span<int64_t>();
+  if (sums.empty()) {
+    return FailedPrecondition("noise is added to one part's sums of 64 bits, and the updates of version {} have others",
+                              update.version);
+  }
+  return update.noise->Add(static_cast<uint64_t>(update.version), sums, AvailableCores());
 }
 
 // What clients changed was judged when the server took its step.
@@ -53,6 +66,7 @@ StatusOr<MadeVersion> MakeVersion(const ServerState& base, std::unique_ptr<Aggre
     const bool changed = update.mechanisms != nullptr && !update.mechanisms->empty();
     const ServerInput::Part* const delta = input.Find("delta");
     RIVULET_CHECK(delta != nullptr, "a run of models aggregates no delta");
+    if (update.noise != nullptr) RIVULET_RETURN_IF_ERROR(AddNoise(update, input));
     std::vector<std::span<float>> means;
     PartMeans others;
     for (ServerInput::Part& part : input.parts) {

@@ -14,6 +14,7 @@
 #include "federated/evaluation/evaluator.h"
 #include "federated/mechanisms/mean_mechanisms.h"
 #include "federated/numbers/number_rule.h"
+#include "federated/privacy/sum_noise.h"
 #include "federated/server_optimizers/server_optimizer.h"
 #include "federated/server_state/server_state.h"
 #include "federated/server_state/server_training.h"
@@ -37,6 +38,7 @@ struct ServerUpdate {
   ServerTraining* training = nullptr;          // of what that step gave; null: none
   const NumberRule* numbers = nullptr;         // that go with its tasks; null: none
   std::vector<ReportedLoss> told = {};         // by which these move, in any order
+  const privacy::SumNoise* noise = nullptr;    // on the sums, before they are divided; null: none
 };
 
 // The version after `base`, of updates that count by their `staleness` (Aggregation::Finish). `evaluator` and `tracer`

@@ -311,10 +311,16 @@ void VersionWriter::TellOfReader(const CheckpointProgress& now) {
   if (options_.on_log_held) options_.on_log_held(held / kSecond, now.log_bytes);
 }
 
-// A file that cannot be removed now is removed by the next start.
+// A file that cannot be removed now is removed by the next commit, or by the next start.
 void VersionWriter::RemoveFiles() {
+  const auto stays = [&](int64_t round) {
+    return named_.contains(round) || (round >= without_log_from_ && round <= without_log_to_);
+  };
+  if (std::ranges::all_of(files_, stays)) return;
+  std::unique_ptr<FolderLock> removal;
+  if (store_.IsCopied(removal)) return;
   std::erase_if(files_, [&](int64_t round) {
-    if (named_.contains(round) || (round >= without_log_from_ && round <= without_log_to_)) return false;
+    if (stays(round)) return false;
     store_.Remove(round).IgnoreError();
     return true;
   });

@@ -109,7 +109,7 @@ StatusOr<PollReply> ClientRegistry::PassPoll(const PollRequest& request, bool* d
       Status status = CheckBan(served.name);
       if (status.ok() && !brought_.Admit(caller.name, served.name)) {
         status = ResourceExhausted(
-            "aggregator '{}' has brought {} clients, as many as one may (--aggregator-clients); '{}' waits for a place",
+            "aggregator '{}' serves {} clients, the most allowed (--aggregator-clients); '{}' waits for a place",
             caller.name, brought_.most(), DisplayText(served.name, 80));
       }
       if (!status.ok()) refused.push_back({served.name, std::move(status)});

@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
+#include <memory>
 #include <set>
 #include <utility>
 #include <vector>
 
 #include "coordinator/history/database.h"
 #include "coordinator/history/history.h"
+#include "engine/base/folder_lock.h"
 #include "engine/base/sha256.h"
 #include "engine/base/temporary_name.h"
 
@@ -86,10 +89,14 @@ StatusOr<Backup> CopyHistory(FileSystem& fs, const std::string& from, const std:
   }
   RIVULET_RETURN_IF_ERROR(fs.CreateFolders(FolderOf(to)));
   Backup backup;
-  // A run that commits while its last version is copied may prune that one: then the history is copied again, which
-  // says of a newer one. Each time the copying has less to do.
+  const auto folder = [](const std::string& db, const std::string& run_id) {
+    return JoinPath(FolderOf(db), History::ModelsFolder(db, run_id));
+  };
+  // A run that commits while its last version is copied may prune that one: then the run is asked to remove nothing
+  // for a while, and the history is copied again. Each time the copying has less to do. The limit is for file systems
+  // that lock no folders.
   constexpr int kMostTimes = 100;
-  std::set<std::string> missing_before;  // last versions: one that is not there twice was not pruned meanwhile
+  std::map<std::string, std::unique_ptr<FolderLock>> asked;  // run ids
   for (int times = 1;; ++times) {
     if (fs.Exists(part)) RIVULET_RETURN_IF_ERROR(fs.Remove(part));
     {
@@ -102,9 +109,6 @@ StatusOr<Backup> CopyHistory(FileSystem& fs, const std::string& from, const std:
     RIVULET_RETURN_IF_ERROR(copy->Query("SELECT run_id, lower(hex(plan_digest)) FROM run", {},
                                         [&](const SqlRow& row) { runs.emplace_back(row.Text(0), row.Text(1)); }));
     backup.runs = std::ssize(runs);
-    const auto folder = [](const std::string& db, const std::string& run_id) {
-      return JoinPath(FolderOf(db), History::ModelsFolder(db, run_id));
-    };
     for (const auto& [run_id, plan_digest] : runs) {
       if (run_id.empty() || run_id.find('/') != std::string::npos || run_id.starts_with('.'))
         return DataLoss("the run id '{}' of the history '{}' is no name of a folder", run_id, from);
@@ -117,24 +121,26 @@ StatusOr<Backup> CopyHistory(FileSystem& fs, const std::string& from, const std:
       RIVULET_RETURN_IF_ERROR(copy->Run("UPDATE run SET models = ? WHERE run_id = ? AND models <> ''",
                                         {History::ModelsFolder(to, run_id), run_id}));
     }
-    std::set<std::string> missing;
+    std::set<std::string> missing;  // runs without their last version
     for (const KeptModel& model : models) {
       const auto is_model = [&](const std::string& bytes) { return std::ssize(bytes) == model.bytes; };
       const Status copied = CopyFile(fs, JoinPath(folder(real_from, model.run_id), model.file),
                                      JoinPath(folder(to, model.run_id), model.file), is_model, backup);
       if (!copied.ok() && !absl::IsNotFound(copied)) return copied;
       if (copied.ok()) continue;
-      if (model.newest) missing.insert(JoinPath(model.run_id, model.file));
+      if (model.newest) missing.insert(model.run_id);
       RIVULET_RETURN_IF_ERROR(
           copy->Run("UPDATE model SET file = NULL WHERE round = ? AND run = (SELECT run FROM run WHERE run_id = ?)",
                     {model.round, model.run_id}));
     }
     if (missing.empty()) break;
-    const bool stays = std::ranges::any_of(missing, [&](const auto& file) { return missing_before.contains(file); });
-    if (stays || times == kMostTimes)
+    const bool lost = std::ranges::any_of(missing, [&](const std::string& run) { return asked.contains(run); });
+    if (lost || times == kMostTimes)
       return DataLoss("the last version of a run of '{}' is not in its folder; 'rivulet runs verify' names the run",
                       from);
-    missing_before = std::move(missing);
+    for (const std::string& run : missing) {
+      if (auto lock = FolderLock::ToRead(folder(real_from, run)); lock.ok()) asked[run] = *std::move(lock);
+    }
   }
   RIVULET_RETURN_IF_ERROR(fs.Rename(part, to));
   RIVULET_RETURN_IF_ERROR(fs.SyncFolder(FolderOf(to)));

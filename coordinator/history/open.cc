@@ -55,9 +55,8 @@ StatusOr<int64_t> CheckOurs(Database& db) {
   if (version < 1) return DataLoss("the history '{}' is damaged: its version is {}", db.path(), version);
   if (version < kOldestHistoryVersion) {
     return FailedPrecondition(
-        "the history '{}' has version {}, and this program reads versions {} to {}; Rivulet 0.1.0 is the last program "
-        "that reads it: 'rivulet runs list --db FILE' of its newest build brings the file to a version that this "
-        "program reads",
+        "the history '{}' has version {}, and this program reads versions {} to {}. The last program for it is Rivulet "
+        "0.1.0: 'rivulet runs list --db FILE' of its newest build updates the file",
         db.path(), version, kOldestHistoryVersion, kHistoryVersion);
   }
   return version;
@@ -163,9 +162,8 @@ StatusOr<std::unique_ptr<History>> History::Open(const std::string& path, Access
   for (const auto until = std::chrono::steady_clock::now() + kBeingMade; version == 0;) {
     if (std::chrono::steady_clock::now() > until) {
       return NotFound(
-          "'{}' holds no history yet: it is empty, as its first run could not be written or has not begun; the next "
-          "run "
-          "that is started with this --db takes the file over",
+          "'{}' holds no history yet: the file is empty, because its first run has not begun or could not be written; "
+          "the next run with this --db uses the file",
           path);
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(10));

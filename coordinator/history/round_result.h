@@ -15,6 +15,10 @@ struct RoundResult {
   std::optional<double> train_loss;                          // mean over those examples
   int64_t bytes_down = 0, bytes_up = 0;
   double train_seconds = 0, aggregate_seconds = 0, evaluate_seconds = 0;
+  // Of a private run: noise over the norm bound, the share of members that was drawn (1: nothing is claimed of
+  // sampling), and what all attempts up to this one have spent at this delta, against who sees the models and against
+  // participants.
+  std::optional<double> noise_multiplier, sampling_rate, delta, epsilon, participant_epsilon;
 
   RoundResult& result() { return *this; }
   const RoundResult& result() const { return *this; }
@@ -38,7 +42,11 @@ inline constexpr auto kRoundColumns = std::tuple(
     RoundColumn{"bytes_down", &RoundResult::bytes_down, 1}, RoundColumn{"bytes_up", &RoundResult::bytes_up, 1},
     RoundColumn{"train_seconds", &RoundResult::train_seconds, 1},
     RoundColumn{"aggregate_seconds", &RoundResult::aggregate_seconds, 1},
-    RoundColumn{"evaluate_seconds", &RoundResult::evaluate_seconds, 1});
+    RoundColumn{"evaluate_seconds", &RoundResult::evaluate_seconds, 1},
+    RoundColumn{"noise_multiplier", &RoundResult::noise_multiplier, 5},
+    RoundColumn{"sampling_rate", &RoundResult::sampling_rate, 5}, RoundColumn{"delta", &RoundResult::delta, 5},
+    RoundColumn{"epsilon", &RoundResult::epsilon, 5},
+    RoundColumn{"participant_epsilon", &RoundResult::participant_epsilon, 5});
 // `round_summary` has its accuracy and loss behind so many of them.
 inline constexpr size_t kRoundColumnsBeforeMetrics = 6;
 

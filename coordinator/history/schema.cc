@@ -65,6 +65,10 @@ std::string OfTask(std::string_view name) {
   return fmt::format("t.{}", name);
 }
 
+std::string PointersSql() {
+  return CreateTableSql<StoredPointer>() + "CREATE INDEX pointer_by_name ON pointer (name, label);\n";
+}
+
 // A name that a file brings, which may hold anything.
 std::string Quoted(std::string_view name) {
   std::string quoted = "\"";
@@ -80,7 +84,8 @@ Status Migrate(Database& db, int64_t version) {
     sql += fmt::format("DROP VIEW {};\n", Quoted(row.Text(0)));
   }));
   if (version == 3) sql += "DROP INDEX task_by_client;\n";
-  return db.Script(sql + AddColumnsSql<StoredAttempt>(version) + AddColumnsSql<StoredTask>(version) + ViewsSql());
+  return db.Script(sql + AddColumnsSql<StoredAttempt>(version) + AddColumnsSql<StoredTask>(version) +
+                   (version < SqlTable<StoredPointer>::kSince ? PointersSql() : "") + ViewsSql());
 }
 
 std::string TablesSql(int64_t version) {
@@ -88,7 +93,7 @@ std::string TablesSql(int64_t version) {
          CreateTableSql<StoredNote>() + CreateTableSql<StoredClient>() + CreateTableSql<StoredMembership>() +
          CreateTableSql<StoredAttempt>(version) + CreateTableSql<StoredTask>(version) + CreateTableSql<StoredMetric>() +
          CreateTableSql<StoredModel>() + CreateTableSql<StoredBlob>() + CreateTableSql<StoredEvent>() +
-         CreateTableSql<StoredAudit>() + kIndices;
+         CreateTableSql<StoredAudit>() + kIndices + (version >= SqlTable<StoredPointer>::kSince ? PointersSql() : "");
 }
 
 // Joins are by integer keys, and every expression that a reader will filter or sort by is a plain column or a constant
@@ -140,7 +145,16 @@ std::string ViewsSql() {
            "       t.task AS rowid\n{}",
            Word("a.kind", kTaskLetters), Word("a.kind", kTaskKinds), Word("t.status", kTaskStates), folded,
            kVersionOfTask, folded, kVersionOfTask, Listed<kTaskColumns, kStored>(OfTask), tasks));
-  view("metrics", MetricsOf(0) + MetricsOf(1) + MetricsOf(2) +
+  // What a private run has spent is in its attempts' rows.
+  const auto spent = [](std::string_view name, std::string_view column) {
+    return fmt::format(
+        "SELECT r.run_id, a.round, 'federated', NULL, '{}', a.{}, NULL, NULL\n"
+        "FROM attempt a JOIN run r ON r.run = a.run\n"
+        "WHERE a.kind = {} AND a.status = {} AND a.{} IS NOT NULL\nUNION ALL\n",
+        name, column, kTrain, kCommitted, column);
+  };
+  view("metrics", MetricsOf(0) + MetricsOf(1) + MetricsOf(2) + spent("privacy/epsilon", "epsilon") +
+                      spent("privacy/participant_epsilon", "participant_epsilon") +
                       fmt::format("SELECT r.run_id, a.round, 'federated', NULL, '{}', a.train_loss, NULL, NULL\n"
                                   "FROM attempt a JOIN run r ON r.run = a.run\n"
                                   "WHERE a.kind = {} AND a.status = {} AND a.train_loss IS NOT NULL\nUNION ALL\n"
@@ -158,6 +172,11 @@ std::string ViewsSql() {
   view("audit", fmt::format("SELECT {} AS at, operator_id, serial, {} AS action, run_id, client_id, detail,\n"
                             "       audit AS rowid\nFROM audit_entry",
                             Time("at"), Word("action", kAuditActions)));
+
+  view("pointers",
+       fmt::format("SELECT name, label, run_id, round, {} AS digest, version, share, {} AS at, author, note,\n"
+                   "       rolled_back, pointer AS rowid\nFROM pointer",
+                   Hex("digest"), Time("at")));
 
   const auto central = [](std::string_view name) {
     return fmt::format(

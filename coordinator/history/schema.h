@@ -13,9 +13,9 @@ namespace rivulet {
 
 // PRAGMA application_id: "RVLT". Tells a history from any other SQLite file.
 inline constexpr int kHistoryApplicationId = 0x52564C54;
-// PRAGMA user_version: that of the newest column.
-inline constexpr int64_t kHistoryVersion =
-    std::max({int64_t{kFirstHistory}, NewestColumn<StoredAttempt>(), NewestColumn<StoredTask>()});
+// PRAGMA user_version: that of the newest column or table.
+inline constexpr int64_t kHistoryVersion = std::max({int64_t{kFirstHistory}, NewestColumn<StoredAttempt>(),
+                                                     NewestColumn<StoredTask>(), SqlTable<StoredPointer>::kSince});
 // Older files are refused. Rivulet 0.1.0 is the last program that reads versions 1 and 2.
 inline constexpr int64_t kOldestHistoryVersion = 3;
 
@@ -23,9 +23,9 @@ inline constexpr int64_t kOldestHistoryVersion = 3;
 std::string TablesSql(int64_t version = kHistoryVersion);
 std::string ViewsSql();
 
-// Within the caller's transaction, and with foreign keys off, from `version` to this one: columns are added, views are
-// made anew. Version 3 had an index of tasks by their clients, and its leaderboard went by the test set, also of a run
-// that has a set for choosing between versions.
+// Within the caller's transaction, and with foreign keys off, from `version` to this one: columns and tables are added,
+// views are made anew. Version 3 had an index of tasks by their clients, and its leaderboard went by the test set, also
+// of a run that has a set for choosing between versions.
 Status Migrate(Database& db, int64_t version);
 
 }  // namespace rivulet

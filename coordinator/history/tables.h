@@ -1,4 +1,4 @@
-// The tables of a history, version 4. Run, client and task have integer keys; digests are 32 bytes, times milliseconds
+// The tables of a history, version 5. Run, client and task have integer keys; digests are 32 bytes, times milliseconds
 // since 1970 UTC, states small numbers. No value is stored twice. The views (schema.cc) give them the names and texts
 // that people read (rows.h, docs/reference/history.md). Nothing outside of coordinator/history includes this.
 #pragma once
@@ -121,6 +121,20 @@ struct StoredAudit {
   std::optional<int64_t> audit;
   int64_t at = 0, action = 0;
   std::string operator_id, serial, run_id, client_id, detail;
+};
+
+// A label of a served name and its target, as somebody said it: the newest row of a name and label counts
+// (coordinator/history/pointers.h). It outlives its run's rows, so it has the run's id and no key.
+struct StoredPointer {
+  std::optional<int64_t> pointer;
+  std::string name, label, run_id;
+  int64_t round = 0;
+  Digest digest, plan_digest;
+  int64_t version = 0;  // the name's own counter
+  std::optional<double> share;
+  int64_t at = 0;
+  std::string author, note;
+  int64_t rolled_back = 0;  // 1: the label's row before its last target, said again
 };
 
 // Columns of a result that tables have had from the first, and those that later versions have added behind all others.
@@ -296,6 +310,25 @@ struct SqlTable<StoredAudit> {
       SqlColumn{"operator_id", &StoredAudit::operator_id, "TEXT NOT NULL"},
       SqlColumn{"serial", &StoredAudit::serial, "TEXT"}, SqlColumn{"run_id", &StoredAudit::run_id, "TEXT"},
       SqlColumn{"client_id", &StoredAudit::client_id, "TEXT"}, SqlColumn{"detail", &StoredAudit::detail, "TEXT"});
+  static constexpr char kRest[] = "";
+  static constexpr bool kWithoutRowid = false;
+};
+template <>
+struct SqlTable<StoredPointer> {
+  static constexpr char kName[] = "pointer";
+  static constexpr int64_t kSince = 5;  // the version of the history that it came with
+  static constexpr auto kColumns = std::tuple(
+      SqlColumn{"pointer", &StoredPointer::pointer, "INTEGER PRIMARY KEY"},
+      SqlColumn{"name", &StoredPointer::name, "TEXT NOT NULL"},
+      SqlColumn{"label", &StoredPointer::label, "TEXT NOT NULL"},
+      SqlColumn{"run_id", &StoredPointer::run_id, "TEXT NOT NULL"},
+      SqlColumn{"round", &StoredPointer::round, "INTEGER NOT NULL CHECK (round >= 0)"},
+      SqlColumn{"digest", &StoredPointer::digest, "BLOB NOT NULL"},
+      SqlColumn{"plan_digest", &StoredPointer::plan_digest, "BLOB NOT NULL"},
+      SqlColumn{"version", &StoredPointer::version, "INTEGER NOT NULL CHECK (version >= 1)"},
+      SqlColumn{"share", &StoredPointer::share, "REAL"}, SqlColumn{"at", &StoredPointer::at, "INTEGER NOT NULL"},
+      SqlColumn{"author", &StoredPointer::author, "TEXT"}, SqlColumn{"note", &StoredPointer::note, "TEXT"},
+      SqlColumn{"rolled_back", &StoredPointer::rolled_back, "INTEGER NOT NULL"});
   static constexpr char kRest[] = "";
   static constexpr bool kWithoutRowid = false;
 };

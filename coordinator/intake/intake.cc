@@ -110,6 +110,12 @@ StatusOr<std::unique_ptr<ChunkWriter>> Intake::BeginPartial(const std::string& k
                });
 }
 
+StatusOr<std::unique_ptr<ChunkWriter>> Intake::BeginBytes(const std::string& key, const Submission& submission,
+                                                          TakeBytes take) {
+  return Begin(key, submission,
+               [take = std::move(take)](const Upload::Whole& whole, const Release&) { return take(whole.bytes); });
+}
+
 StatusOr<std::unique_ptr<ChunkWriter>> Intake::BeginState(const std::string& key, const Submission& submission,
                                                           TakeState take) {
   return Begin(key, submission, [take = std::move(take)](const Upload::Whole& whole, const Release& release) {

@@ -68,6 +68,7 @@ class Intake {
   using TakeUpdate = std::function<StatusOr<SubmitResult>(const Upload::Whole& whole, StatusOr<ArrivedUpdate> update)>;
   using TakePartial = std::function<StatusOr<SubmitResult>(StatusOr<SitePartial> partial,
                                                            std::span<const std::byte> bytes, const Release& release)>;
+  using TakeBytes = std::function<StatusOr<SubmitResult>(std::span<const std::byte> bytes)>;
   using TakeState = std::function<StatusOr<SubmitResult>(std::string state)>;
   // Each begins what is known as `key` (an update as its task, or a later step of it), or takes over the upload that is
   // on its way. Errors are Upload::TakeOver's.
@@ -76,6 +77,8 @@ class Intake {
   StatusOr<std::unique_ptr<ChunkWriter>> BeginPartial(const std::string& key, const Caller& site,
                                                       const Submission& submission, AggregationSpec spec,
                                                       int64_t base_version, TakePartial take);
+  StatusOr<std::unique_ptr<ChunkWriter>> BeginBytes(const std::string& key, const Submission& submission,
+                                                    TakeBytes take);
   StatusOr<std::unique_ptr<ChunkWriter>> BeginState(const std::string& key, const Submission& submission,
                                                     TakeState take);
   // Whose partial sum was refused.

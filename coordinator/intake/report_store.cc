@@ -10,49 +10,73 @@
 
 #include "engine/base/temporary_name.h"
 #include "engine/io/sealed_file.h"
+#include "federated/tasks/stated_columns.h"
 #include "federated/updates/task_records.h"
 
 namespace rivulet {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "reports are kept as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "reports are kept as in memory");
 
-// What stands before the update in its file, and, with the length of its site's name and that name, before a partial.
+// What stands before the columns of a report and its update; and, with the length of its site's name and that name,
+// before a partial, where eight bytes of zero follow.
 struct Head {
-  char magic[8] = {'R', 'V', 'R', 'E', 'P', 'T', '0', '1'};
+  char magic[8] = {'R', 'V', 'R', 'E', 'P', 'T', '0', '2'};
   std::array<uint8_t, 32> base{};
-  double train_seconds = 0;
 };
-static_assert(sizeof(Head) == 48, "no padding that would be written");
+static_assert(sizeof(Head) == 40, "no padding that would be written");
 
+// Reports of version 0.1 have the seconds of training, a double, in the place of the columns.
+constexpr char kEarlierMagic[] = "RVREPT01";
 constexpr char kPartialMagic[] = "RVPART01";
 constexpr size_t kDigits = 32;
 constexpr std::string_view kFolder = "reports", kEnding = ".report", kPartialEnding = ".partial";
 
-Head HeadOf(const Digest& base, double train_seconds) {
+Head HeadOf(const Digest& base) {
   Head head;
   head.base = base.bytes;
-  head.train_seconds = train_seconds;
   return head;
 }
 
 Head PartialHeadOf(const Digest& base) {
-  Head head = HeadOf(base, 0);
+  Head head = HeadOf(base);
   std::memcpy(head.magic, kPartialMagic, sizeof(head.magic));
   return head;
 }
 
 std::string_view BytesOf(const Head& head) { return {reinterpret_cast<const char*>(&head), sizeof(head)}; }
 
-// Takes the head off a file of this kind.
-StatusOr<KeptReport> TakeHead(std::string file, const Head& kind, const std::string& path) {
+bool HasMagic(std::string_view file, const char* magic) {
+  return file.size() >= sizeof(Head) && std::memcmp(file.data(), magic, sizeof(Head::magic)) == 0;
+}
+
+KeptReport WithoutHead(std::string_view file) {
   Head head;
-  if (file.size() >= sizeof(head)) std::memcpy(&head, file.data(), sizeof(head));
-  if (file.size() < sizeof(head) || std::memcmp(head.magic, kind.magic, sizeof(head.magic)) != 0) {
-    return DataLoss("'{}' is no report of this program", path);
-  }
-  file.erase(0, sizeof(head));
-  return KeptReport{{head.base}, head.train_seconds, std::move(file)};
+  std::memcpy(&head, file.data(), sizeof(head));
+  return {.base = {head.base}, .measured = {}, .update = {}};
+}
+
+// Takes the seconds of training off, which stand behind the head of an earlier report, and as 0 behind a partial's.
+bool TakeSeconds(std::string_view& rest, TaskResult& measured) {
+  double seconds = 0;
+  if (rest.size() < sizeof(seconds)) return false;
+  std::memcpy(&seconds, rest.data(), sizeof(seconds));
+  rest.remove_prefix(sizeof(seconds));
+  if (seconds > 0) measured.train_seconds = seconds;
+  return true;
+}
+
+// `file` as a report, or as a partial with its site's name in front.
+StatusOr<KeptReport> TakeHead(std::string file, bool is_partial, const std::string& path) {
+  const Status foreign = DataLoss("'{}' is no report of this program", path);
+  const bool earlier = HasMagic(file, is_partial ? kPartialMagic : kEarlierMagic);
+  if (!earlier && (is_partial || !HasMagic(file, Head().magic))) return foreign;
+  KeptReport report = WithoutHead(file);
+  std::string_view rest = std::string_view(file).substr(sizeof(Head));
+  if (!(earlier ? TakeSeconds(rest, report.measured) : TakeStated(rest, report.measured))) return foreign;
+  file.erase(0, file.size() - rest.size());
+  report.update = std::move(file);
+  return report;
 }
 
 // Whether a file holds these already, whole: who counts what another process has left brings the bytes that lie there.
@@ -83,7 +107,7 @@ struct PartialFile {
 StatusOr<PartialFile> ReadPartialFile(FileSystem& fs, const std::string& path) {
   RIVULET_ASSIGN_OR_RETURN(std::string file, ReadSealedFile(fs, path));
   PartialFile partial;
-  RIVULET_ASSIGN_OR_RETURN(partial.report, TakeHead(std::move(file), PartialHeadOf({}), path));
+  RIVULET_ASSIGN_OR_RETURN(partial.report, TakeHead(std::move(file), true, path));
   std::string& bytes = partial.report.update;
   uint32_t length = 0;
   if (bytes.size() >= sizeof(length)) std::memcpy(&length, bytes.data(), sizeof(length));
@@ -163,9 +187,10 @@ Status ReportStore::Write(const std::string& path, std::initializer_list<std::st
   return WriteSealedFile(fs_, path, pieces);
 }
 
-Status ReportStore::Keep(const TaskId& task, const Digest& base, double train_seconds, std::string_view update) {
-  const Head head = HeadOf(base, train_seconds);
-  return Write(PathOf(task), {BytesOf(head), update});
+Status ReportStore::Keep(const TaskId& task, const Digest& base, const TaskResult& measured, std::string_view update) {
+  const Head head = HeadOf(base);
+  const std::string columns = PackStated(measured);
+  return Write(PathOf(task), {BytesOf(head), columns, update});
 }
 
 StatusOr<KeptPartial> ReportStore::KeepPartial(const std::string& site, std::span<const TaskId> tasks,
@@ -180,7 +205,8 @@ StatusOr<KeptPartial> ReportStore::KeepPartial(const std::string& site, std::spa
   const Head head = PartialHeadOf(base);
   const auto length = static_cast<uint32_t>(site.size());
   const std::string_view length_bytes(reinterpret_cast<const char*>(&length), sizeof(length));
-  RIVULET_RETURN_IF_ERROR(Write(kept->path, {BytesOf(head), length_bytes, site, partial}));
+  const std::string no_seconds(sizeof(double), '\0');
+  RIVULET_RETURN_IF_ERROR(Write(kept->path, {BytesOf(head), no_seconds, length_bytes, site, partial}));
   MutexLock lock(mutex_);
   KeptPartial known = *kept;
   Index(std::move(kept));
@@ -194,7 +220,7 @@ void ReportStore::Index(std::shared_ptr<Partial> partial) {
 StatusOr<KeptReport> ReportStore::Read(const TaskId& task) const {
   const std::string path = PathOf(task);
   RIVULET_ASSIGN_OR_RETURN(std::string file, ReadSealedFile(fs_, path));
-  return TakeHead(std::move(file), Head{}, path);
+  return TakeHead(std::move(file), false, path);
 }
 
 StatusOr<KeptReport> ReportStore::Read(const KeptPartial& partial) const {

@@ -23,13 +23,14 @@
 #include "engine/base/sha256.h"
 #include "engine/base/status.h"
 #include "federated/tasks/task.h"
+#include "federated/tasks/task_result.h"
 
 namespace rivulet {
 
 struct KeptReport {
-  Digest base;  // the model that it was trained from
-  double train_seconds = 0;
-  std::string update;  // as it was sent
+  Digest base;          // the model that it was trained from
+  TaskResult measured;  // as its site stated it; nothing of a partial, whose records have it
+  std::string update;   // as it was sent
 };
 
 // A partial on disk, by what tells it apart.
@@ -51,7 +52,7 @@ class ReportStore {
   std::vector<std::string> FindPartials();
 
   // RESOURCE_EXHAUSTED: the disk is full, and nothing of it is there.
-  Status Keep(const TaskId& task, const Digest& base, double train_seconds, std::string_view update);
+  Status Keep(const TaskId& task, const Digest& base, const TaskResult& measured, std::string_view update);
   // The same of a partial of these tasks, which all start from `base`; `partial` as its site has sent it.
   StatusOr<KeptPartial> KeepPartial(const std::string& site, std::span<const TaskId> tasks, const Digest& base,
                                     std::string_view partial);

@@ -22,6 +22,7 @@ StatusOr<Aggregation::Taken> RoundAccumulator::Take(const UpdateView& update) {
 
 Status RoundAccumulator::Merge(Partial&& partial, double fold_seconds) {
   MutexLock lock(mutex_);
+  if (aggregation_ == nullptr) return FailedPrecondition("the attempt was closed before its sum was whole");
   const auto begin = std::chrono::steady_clock::now();
   const Status merged = aggregation_->Merge(std::move(partial));
   fold_seconds_ += FoldedFor(begin) + fold_seconds;

@@ -83,7 +83,7 @@ StatusOr<SitePartial> ReadSitePartial(std::span<const std::byte> bytes, const Ag
   RIVULET_ASSIGN_OR_RETURN(site.partial, std::move(reader).Finish());
   for (const TaskRecord& record : site.records) {
     if (!site.partial.tasks.contains(record.task)) {
-      return InvalidArgument("a site's partial has no update of task '{}', of which it brings a record", record.task);
+      return InvalidArgument("a site's partial sum has a record of task '{}' and no update of it", record.task);
     }
   }
   if (site.partial.tasks.size() != site.records.size() || site.records.empty()) {

@@ -32,7 +32,7 @@ void Upload::Truncate(int64_t blocks) {
 
 Status Upload::CheckTurn(int64_t writer) const {
   if (cancelled_) return Aborted("{}", reason_);
-  if (writer != writer_ || complete_) return Unavailable("a newer connection goes on with this upload; ask again");
+  if (writer != writer_ || complete_) return Unavailable("a newer connection continues this upload; ask again");
   return absl::OkStatus();
 }
 
@@ -41,7 +41,7 @@ Status Upload::Resume(int64_t writer, int64_t offset) {
   RIVULET_RETURN_IF_ERROR(CheckTurn(writer));
   const int64_t blocks = offset / BlockCrcs::kBlockBytes;
   if (offset < 0 || offset % BlockCrcs::kBlockBytes != 0 || blocks > std::ssize(crcs_.whole())) {
-    return InvalidArgument("an upload cannot go on at byte {}; {} whole blocks of {} bytes are staged", offset,
+    return InvalidArgument("an upload cannot continue at byte {}; {} whole blocks of {} bytes are staged", offset,
                            crcs_.whole().size(), BlockCrcs::kBlockBytes);
   }
   Truncate(blocks);
@@ -74,7 +74,7 @@ StatusOr<Upload::Whole> Upload::Complete(int64_t writer, const Digest& identity)
   MutexLock lock(mutex_);
   RIVULET_RETURN_IF_ERROR(CheckTurn(writer));
   if (staged_->size() != submission_.bytes) {
-    return InvalidArgument("{} of {} bytes have arrived; submit again and go on where they end", staged_->size(),
+    return InvalidArgument("{} of {} bytes have arrived; submit again and continue where they end", staged_->size(),
                            submission_.bytes);
   }
   const Digest arrived = crcs_.Identity(submission_.step);

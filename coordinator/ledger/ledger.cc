@@ -1,6 +1,7 @@
 #include "coordinator/ledger/ledger.h"
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 #include <tuple>
 
@@ -154,6 +155,13 @@ RoundRow RoundOf(const ClosedAttempt& attempt, const AttemptEnd& end) {
   round.aggregate_seconds = end.aggregate_seconds;
   round.evaluate_seconds = trains ? end.evaluate_seconds : seconds;
   if (end.model_digest) round.model_digest = end.model_digest->Hex();
+  if (end.spend) {
+    round.noise_multiplier = end.spend->noise_multiplier;
+    round.sampling_rate = end.spend->sampling_rate;
+    round.delta = end.spend->delta;
+    if (std::isfinite(end.spend->epsilon)) round.epsilon = end.spend->epsilon;  // infinite: nothing bounds it
+    if (std::isfinite(end.spend->participant_epsilon)) round.participant_epsilon = end.spend->participant_epsilon;
+  }
   // Summed exactly, so that no order can be seen.
   WideSum loss_sum;
   int64_t loss_examples = 0;

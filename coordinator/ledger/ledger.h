@@ -56,6 +56,11 @@ struct ClosedAttempt {
   std::vector<ClosedTask> tasks;  // in the order drawn
 };
 
+// What an attempt of a private run has noised, and what the run has spent with it (RoundResult).
+struct RoundSpend {
+  double noise_multiplier = 0, sampling_rate = 1, delta = 0, epsilon = 0, participant_epsilon = 0;
+};
+
 // What became of it.
 struct AttemptEnd {
   std::string status;  // committed, abandoned, failed; of a cohort that measured a version: measured, abandoned
@@ -70,6 +75,7 @@ struct AttemptEnd {
   std::vector<std::string> warnings;       // of the aggregation, a sentence each
   std::string ends_early;                  // why no round follows, though more were planned; "": one does, or none was
   bool finishes_run = false;
+  std::optional<RoundSpend> spend;  // of a training in a private run
 };
 
 // The attempt's own row. No sum depends on the order of tasks.

@@ -199,6 +199,13 @@ Status ModelStore::RemoveUnnamed(std::span<const ModelRow> rows) {
   return absl::OkStatus();
 }
 
+// Where folders cannot be locked, a backup begins anew when it misses a file.
+bool ModelStore::IsCopied(std::unique_ptr<FolderLock>& removal) const {
+  StatusOr<std::unique_ptr<FolderLock>> lock = FolderLock::ToRemove(folder_);
+  if (lock.ok()) removal = *std::move(lock);
+  return absl::IsUnavailable(lock.status());
+}
+
 Status ModelStore::Remove(int64_t round) { return Has(round) ? fs_.Remove(PathOf(round)) : absl::OkStatus(); }
 
 }  // namespace rivulet

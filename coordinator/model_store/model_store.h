@@ -14,6 +14,7 @@
 
 #include "coordinator/history/rows.h"
 #include "engine/base/file_system.h"
+#include "engine/base/folder_lock.h"
 #include "engine/base/status.h"
 #include "federated/download/download.h"
 #include "federated/server_optimizers/server_optimizer.h"
@@ -81,6 +82,8 @@ class ModelStore {
   // Whether `name` is that of a version's file, or of one that is being written; anything else is somebody else's.
   static bool IsModelFile(std::string_view name);
   Status Remove(int64_t round);
+  // Whether no file may be removed now, since a backup copies what the history names; otherwise held while files are.
+  bool IsCopied(std::unique_ptr<FolderLock>& removal) const;
   bool Has(int64_t round) const { return fs_.Exists(PathOf(round)); }
   const std::string& folder() const { return folder_; }
 

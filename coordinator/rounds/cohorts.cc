@@ -59,12 +59,23 @@ void RunMachine::OpenTraining(TimeMs now, Actions& actions) {
     members_.BeginDraw({round(), attempt_});
     cohort = Draw(TaskKind::kTrain, training.buffer.Missing(), now);
   }
+  if (samples() && training.buffer.Missing() <= std::ssize(cohort)) {
+    return End(Phase::kFailed,
+               fmt::format("round {} draws {} clients or more at selection.rate, too many for {} planned; set "
+                           "server.clients_per_round to the rate times the number of members",
+                           round(), cohort.size(), rules_.policy.updates_per_version));
+  }
   if (std::ssize(cohort) < enough) {
+    if (samples() && rules_.presence_ms == 0 && !members_.open()) {
+      return End(Phase::kFailed,
+                 fmt::format("round {} draws {} clients at selection.rate and needs {}; raise the rate, or lower "
+                             "server.min_reports",
+                             round(), cohort.size(), enough));
+    }
     if (nobody_else_comes()) {
       return End(Phase::kFailed,
-                 fmt::format("round {} can draw {} of the {} clients that it needs, and nobody else may "
-                             "be drawn for it; look at {}",
-                             round(), cohort.size(), enough,
+                 fmt::format("round {} needs {} clients and can draw {}, and no others may be drawn; check {}", round(),
+                             enough, cohort.size(),
                              rules_.fleet == nullptr ? "selection.trace" : "[devices] and selection.trace"));
     }
     members_.BeginDraw({round(), attempt_});  // of whom was counted some may not be drawn yet
@@ -157,11 +168,15 @@ void RunMachine::Replace(Gathering& in, TimeMs now, Actions& actions) {
 BufferRules RunMachine::RulesAt(TaskKind kind, TimeMs deadline) const {
   const EvaluationRules& evaluation = rules_.evaluation;
   if (kind == TaskKind::kEvaluate) {
-    return {evaluation.clients, evaluation.clients, evaluation.min_reports, deadline, {}, false};
+    return {evaluation.clients, evaluation.clients, evaluation.min_reports, deadline, {}, -1, false};
   }
-  return {rules_.policy.in_flight, rules_.policy.updates_per_version,
-          rules_.min_reports,      deadline,
-          rules_.barriers,         continuous()};
+  return {rules_.policy.in_flight,
+          rules_.policy.updates_per_version,
+          rules_.min_reports,
+          deadline,
+          rules_.barriers,
+          rules_.sum_step,
+          continuous()};
 }
 
 }  // namespace rivulet

@@ -53,10 +53,11 @@ void RunMachine::Judge(Gathering& gathering, TimeMs now, Actions& actions) {
     CarryOver();
   } else if (train && enough && continuous()) {
     DropOpen(gathering, "the run had all its versions without it");
-  } else if (buffer.at_last_step()) {
+  } else if (buffer.at_last_step() && !buffer.past_sum()) {
     DropLapsed(gathering);
   } else {
-    DropOpen(gathering, fmt::format("too few have reported step {}", buffer.step()));
+    DropOpen(gathering, !buffer.failure().empty() ? buffer.failure()
+                                                  : fmt::format("too few have reported step {}", buffer.step()));
   }
   actions.push_back(Close{train ? round() : gathering.version, train ? attempt_ : gathering.attempt, gathering.kind});
   armed_ = 0;  // whoever is told to close forgets when to wake for it
@@ -68,8 +69,13 @@ void RunMachine::Judge(Gathering& gathering, TimeMs now, Actions& actions) {
     return;
   }
   phase_ = Phase::kAbandoning;
-  const std::string reason = fmt::format("{} of {} updates that round {} needs arrived ({})", buffer.folded(),
-                                         buffer.least(), round(), Complaints(leases()));
+  std::string reason = fmt::format("{} of {} updates that round {} needs arrived ({})", buffer.folded(), buffer.least(),
+                                   round(), Complaints(leases()));
+  if (!buffer.failure().empty()) reason = buffer.failure();
+  if (buffer.failure().empty() && buffer.past_sum()) {
+    reason = fmt::format("too few answered step {}, so that the sum of {} updates cannot be read", buffer.step(),
+                         buffer.folded());
+  }
   reason_ = fmt::format("round {} was given up after {} attempt{}; in the last, {}", round(), attempts_tried_,
                         attempts_tried_ == 1 ? "" : "s", reason);
   actions.push_back(Abandon{round(), attempt_, reason, LastAttempt()});

@@ -70,8 +70,9 @@ void RunMachine::Handle(const StageDone& event, TimeMs now, Actions& actions) {
     Replace(of, now, actions);
     return Judge(of, now, actions);
   }
-  if (!of.buffer.at_last_step()) {
-    SetState(*slot, State::kReported);
+  if (!of.buffer.at_sum_step()) {
+    const bool ends = of.buffer.past_sum() && of.buffer.at_last_step();
+    SetState(*slot, ends ? State::kFolded : State::kReported);
     return Judge(of, now, actions);
   }
   const bool room = of.buffer.Room() + (lease->promised() ? 1 : 0) > 0;
@@ -101,7 +102,7 @@ void RunMachine::Handle(const PartialReported& event, TimeMs now, Actions& actio
     actions.push_back(Refuse{event.site, task, why, std::move(reason)});
   };
   if (event.tasks.empty()) {
-    return refuse("", Refuse::Why::kUnknown, fmt::format("site '{}' brings a partial of no task", event.site));
+    return refuse("", Refuse::Why::kUnknown, fmt::format("site '{}' submits a partial sum of no task", event.site));
   }
   std::vector<LeaseSlot> slots;
   slots.reserve(event.tasks.size());
@@ -159,7 +160,15 @@ void RunMachine::Handle(const Merged& event, TimeMs now, Actions& actions) {
     const auto slot = book_.Find(task);
     if (!slot || book_.at(*slot).state != State::kFolding) continue;
     Heard(*slot, now);
-    SetState(*slot, event.ok ? State::kFolded : State::kRefused, event.ok ? "" : event.reason);
+    const Lease& lease = book_.at(*slot);
+    UpdateBuffer& buffer = Of(lease).buffer;
+    if (event.ok && !buffer.at_last_step()) {
+      buffer.Leave(lease);
+      book_.MarkSummed(*slot);
+      buffer.Enter(lease);
+    } else {
+      SetState(*slot, event.ok ? State::kFolded : State::kRefused, event.ok ? "" : event.reason);
+    }
     moved.insert(book_.at(*slot).kind);
   }
   for (const TaskKind kind : moved) {
@@ -175,6 +184,13 @@ void RunMachine::Handle(const Merged& event, TimeMs now, Actions& actions) {
     if (ended) Replace(*of, now, actions);
     Judge(*of, now, actions);
   }
+}
+
+void RunMachine::Handle(const SumSettled& event, TimeMs now, Actions& actions) {
+  Gathering* const open = phase_ == Phase::kTraining ? Open(TaskKind::kTrain) : nullptr;
+  if (open == nullptr || rules_.barriers.empty() || (event.ok && !open->buffer.past_sum())) return;
+  open->buffer.Settle(event.ok ? "" : event.reason.empty() ? "the sum cannot be read" : event.reason);
+  Judge(*open, now, actions);
 }
 
 // An upload of a single task that is on its way goes on: it is not in any partial. Behind a barrier nobody else can

@@ -134,6 +134,14 @@ void LeaseBook::BeginStep(LeaseSlot slot, int step) {
   Index(slot);
 }
 
+void LeaseBook::MarkSummed(LeaseSlot slot) {
+  RIVULET_CHECK(slots_[slot].state == Lease::State::kFolding);
+  Unindex(slot);
+  slots_[slot].summed = true;
+  slots_[slot].state = Lease::State::kReported;
+  Index(slot);
+}
+
 void LeaseBook::MakeDue(LeaseSlot slot) {
   Unindex(slot);
   slots_[slot].due = true;

@@ -62,6 +62,8 @@ struct Lease {
   VirtualTime arrives = 0;
   bool due = true;
   bool lost = false;  // its device will be gone: at `arrives` nothing comes, and that is noticed
+  // Its update is in the sum, and it has steps behind that: however it ends now, it is folded.
+  bool summed = false;
   bool resolved() const { return state >= State::kFolded; }
   // A site polls for the client, which never asks itself.
   bool served_by_another() const { return !site.empty() && site != client_id; }
@@ -102,6 +104,7 @@ class LeaseBook {
   void Extend(LeaseSlot slot, TimeMs expires);  // of one that is neither lapsed, being folded, nor resolved
   void SetState(LeaseSlot slot, Lease::State state, std::string reason = "");
   void BeginStep(LeaseSlot slot, int step);  // reported before, now in its site's hands again
+  void MarkSummed(LeaseSlot slot);           // being folded before, now reported
   void MakeDue(LeaseSlot slot);
   void SetVia(LeaseSlot slot, const std::string& via);
   // Forgets a lease in any state; its task may be asked for no more.

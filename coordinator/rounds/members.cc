@@ -8,10 +8,11 @@
 namespace rivulet {
 
 Members::Members(uint64_t seed, std::shared_ptr<Population> population, std::shared_ptr<const Selector> selector,
-                 int64_t wanted)
+                 int64_t wanted, std::shared_ptr<const privacy::NoiseKey> key)
     : seed_(seed),
       selector_(std::move(selector)),
       wanted_(wanted),
+      key_(std::move(key)),
       names_(population != nullptr ? std::move(population) : OpenPopulation(std::numeric_limits<int64_t>::max())) {}
 
 void Members::Add(const std::string& client_id, DrawAt from, const std::string& via) {
@@ -83,6 +84,13 @@ int64_t Members::eligible() const {
 void Members::BeginOrder() {
   if (order_ != nullptr) return;
   CohortDraw draw = {seed_, draw_.round, draw_.attempt, TaskKind::kTrain, eligible(), wanted_};
+  sample_.reset();
+  if (key_ != nullptr) {
+    const privacy::NoiseKey of_version = CohortKey(*key_, draw_.round);
+    draw.seed = SeedOf(of_version);
+    draw.attempt = 1;
+    if (selector_ != nullptr && selector_->rate() < 1) sample_.emplace(of_version, selector_->rate());
+  }
   if (selector_ == nullptr) {
     order_ = UniformOrder(draw);
     return;
@@ -139,7 +147,9 @@ std::vector<int64_t> Members::Before(std::vector<int64_t> ranks) const {
 std::vector<std::string> Members::Draw(int64_t count,
                                        const std::function<bool(const std::string& client_id)>& pass_over) {
   BeginOrder();
-  return Take(count, *order_, Absent(), leaving_, pass_over);
+  if (!sample_) return Take(count, *order_, Absent(), leaving_, pass_over);
+  return Take(count, *order_, Absent(), leaving_,
+              [&](const std::string& client_id) { return !sample_->Has(client_id) || pass_over(client_id); });
 }
 
 void Members::BeginBeside(TaskKind kind, DrawAt draw) {

@@ -17,6 +17,8 @@
 
 #include "engine/base/status.h"
 #include "federated/population/population.h"
+#include "federated/privacy/noise_key.h"
+#include "federated/selection/poisson_draw.h"
 #include "federated/selection/selector.h"
 #include "federated/tasks/task.h"
 
@@ -32,8 +34,10 @@ class Members {
 
   // Of `population`: all that are in it from the start, and those that it takes later. Null: whoever comes.
   // Cohorts that train are drawn by `selector`, `wanted` at first (CohortDraw::wanted); null: uniformly.
+  // `key`: RunRules::cohort_key.
   explicit Members(uint64_t seed, std::shared_ptr<Population> population = nullptr,
-                   std::shared_ptr<const Selector> selector = nullptr, int64_t wanted = 1);
+                   std::shared_ptr<const Selector> selector = nullptr, int64_t wanted = 1,
+                   std::shared_ptr<const privacy::NoiseKey> key = nullptr);
   // A name that is a member already stays as it is. One that the population does not take is no member.
   // Whoever comes when the draw has begun is of a later one, whatever `from` says.
   void Add(const std::string& client_id, DrawAt from, const std::string& via);
@@ -115,6 +119,8 @@ class Members {
   uint64_t seed_;
   std::shared_ptr<const Selector> selector_;
   int64_t wanted_;
+  std::shared_ptr<const privacy::NoiseKey> key_;
+  std::optional<PoissonDraw> sample_;  // of the draw, where its selector has a rate
   std::map<std::string, Participation> participations_;
   std::shared_ptr<Population> names_;       // with those that have left: a population forgets nobody
   std::set<std::string> gone_;              // before the draw

@@ -20,7 +20,11 @@
 //   EvaluationDone ──→ Offer* WakeAt | nothing       its rows are on their way: the next one may begin, or the run end
 //
 // A client reports each step of a task with steps (StepReported, Stage, StageDone). All steps but the last end at a
-// barrier. When enough clients have reached it, Offer gives each of them its next step.
+// barrier. When enough clients have reached it, Offer gives each of them its next step. Where the sum is made before
+// the last step (BufferRules::sum_step), StageDone is answered by Fold at that step alone, and the end is settled from
+// outside:
+//
+//   SumSettled ──→ Close (Commit | Abandon)     the sum can be read, or never will be
 #pragma once
 
 #include <cstdint>
@@ -102,6 +106,11 @@ struct Merged {
   bool ok = true;
   std::string reason;
 };  // a FoldDone for each, at once
+// Of training's tasks with steps: the sum can be read, or what the steps brought is too little, or wrong.
+struct SumSettled {
+  bool ok = true;
+  std::string reason;  // why not
+};
 struct CommitDone {
   bool ok = true;
   std::string reason;
@@ -133,7 +142,7 @@ struct Operator {
 };
 using Event =
     std::variant<ClientsJoined, ClientLeft, Polled, SitePolled, StepReported, StageDone, FoldDone, PartialReported,
-                 Merged, SiteLost, CommitDone, EvaluationDone, VersionFailed, Tick, Operator>;
+                 Merged, SiteLost, SumSettled, CommitDone, EvaluationDone, VersionFailed, Tick, Operator>;
 
 // --- Actions
 // ----------------------------------------------------------------------------------------------------------

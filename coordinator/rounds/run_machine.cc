@@ -30,8 +30,8 @@ Status CheckRules(const RunRules& rules, const RunStart& start) {
   }
   if (latest && rules.selector != nullptr && rules.selector->remembers()) {
     return InvalidArgument(
-        "a selection by what earlier versions' clients said wants server.base = \"committed\": where tasks outlive "
-        "versions, clients are drawn before it is known; take selection.name = \"uniform\"");
+        "a selection by the results of earlier versions needs server.base = \"committed\": where tasks outlive "
+        "versions, clients are drawn before those results are known; set selection.name = \"uniform\"");
   }
   if (latest && !rules.barriers.empty()) {
     return InvalidArgument("tasks of {} steps cannot outlive a version: their steps are taken together",
@@ -43,7 +43,7 @@ Status CheckRules(const RunRules& rules, const RunStart& start) {
   }
   const int64_t most = latest ? policy.updates_per_version : std::min(policy.in_flight, policy.updates_per_version);
   if (rules.min_reports < 0 || rules.min_reports > most) {
-    return InvalidArgument("server.min_reports is {}; it must be 0 (all) to {}, what a round can get",
+    return InvalidArgument("server.min_reports is {}; it must be 0 (all) to {}, the most updates of a round",
                            rules.min_reports, most);
   }
   if (rules.min_clients < 0)
@@ -78,6 +78,16 @@ Status CheckRules(const RunRules& rules, const RunStart& start) {
       return InvalidArgument("a barrier of {} tasks with a deadline of {} ms cannot be passed by at most {}",
                              barrier.threshold, barrier.deadline_ms, most);
     }
+  }
+  if (rules.sum_step < -1 || rules.sum_step > static_cast<int>(rules.barriers.size())) {
+    return InvalidArgument("step {} of {} cannot be that of the sum", rules.sum_step, rules.barriers.size() + 1);
+  }
+  if (rules.sum_step >= 0 && policy.in_flight > policy.updates_per_version) {
+    return InvalidArgument(
+        "server.over_selection asks {} clients for {} updates, and the updates of tasks in steps are all summed; set "
+        "it "
+        "to 1",
+        policy.in_flight, policy.updates_per_version);
   }
   return absl::OkStatus();
 }
@@ -366,6 +376,10 @@ void RunMachine::Extend(LeaseSlot slot, TimeMs now) {
 
 void RunMachine::SetState(LeaseSlot slot, State state, std::string reason) {
   const Lease& lease = book_.at(slot);
+  if (lease.summed && state > State::kFolded) {
+    state = State::kFolded;
+    reason.clear();
+  }
   UpdateBuffer& buffer = Of(lease).buffer;
   buffer.Leave(lease);
   if (!lease.due && state >= State::kFolded) under_way_.erase({lease.arrives, lease.client_id, slot});

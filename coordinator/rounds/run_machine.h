@@ -101,12 +101,16 @@ struct RunRules {
   VirtualTime fleet_deadline = 0, fleet_lease = 0;
   bool arrivals_are_ordered() const { return task_time != nullptr || fleet != nullptr; }
   std::shared_ptr<const Selector> selector;  // of training's cohorts; null: uniformly
+  // Training's cohorts follow from it and from the version, so that every attempt at a version asks the same set; null:
+  // from the seed, the version and the attempt.
+  std::shared_ptr<const privacy::NoiseKey> cohort_key;
   // Who may be drawn for a round, or to measure its version, beside presence and the rest; null: everybody. A pure
   // function.
   std::function<bool(const std::string& client_id, int64_t round)> available;
   std::string wanted_as;       // what is said of the members that are waited for: " tagged 'icu'"
   EvaluationRules evaluation;  // deadline_ms, lease_ms, presence_ms and policy.replace are as for training
   std::vector<BufferRules::Barrier> barriers;  // of training's tasks; empty: they have one step
+  int sum_step = -1;                           // of them, as BufferRules has it
 };
 
 struct RunStart {
@@ -214,7 +218,7 @@ class RunMachine {
 
   RunMachine(RunRules rules, std::shared_ptr<Population> population)
       : rules_(std::move(rules)),
-        members_(rules_.seed, std::move(population), rules_.selector, rules_.policy.in_flight),
+        members_(rules_.seed, std::move(population), rules_.selector, rules_.policy.in_flight, rules_.cohort_key),
         presence_(rules_.presence_ms) {}
 
   void Handle(const ClientsJoined& event, TimeMs now, Actions& actions);
@@ -227,6 +231,7 @@ class RunMachine {
   void Handle(const PartialReported& event, TimeMs now, Actions& actions);
   void Handle(const Merged& event, TimeMs now, Actions& actions);
   void Handle(const SiteLost& event, TimeMs now, Actions& actions);
+  void Handle(const SumSettled& event, TimeMs now, Actions& actions);
   void Handle(const CommitDone& event, TimeMs now, Actions& actions);
   void Handle(const EvaluationDone& event, TimeMs now, Actions& actions);
   void Handle(const VersionFailed& event, TimeMs now, Actions& actions);
@@ -244,6 +249,7 @@ class RunMachine {
   // Whether nothing is out while none may be drawn: what has come waits for what comes after the pause.
   bool Rests(const Gathering& gathering) const;
   bool continuous() const { return rules_.policy.base_policy == RoundPolicy::BasePolicy::kLatest; }
+  bool samples() const { return rules_.selector != nullptr && rules_.selector->rate() < 1; }
   bool ordered() const { return rules_.arrivals_are_ordered(); }
   uint64_t GatherOf(const Lease& lease, const Gathering& in) const;
   Offer OfferOf(LeaseSlot slot, bool again);

@@ -26,7 +26,7 @@ class Writer {
   // 0 for none.
   void Time(TimeMs time) { Integer(time == 0 ? kNoTime : time - now_); }
   void Integer(int64_t value) {
-    static_assert(std::endian::native == std::endian::little, "integers are written as they lie in memory");
+    static_assert(std::endian::native == std::endian::little, "integers are written as in memory");
     bytes_.append(reinterpret_cast<const char*>(&value), sizeof(value));
   }
   void Text(std::string_view text) {
@@ -106,7 +106,7 @@ class Reader {
 
 // What of a lease is written depends on how the run tells time.
 struct LeaseForm {
-  bool arrives = false, lost = false;
+  bool arrives = false, lost = false, summed = false;
 };
 
 void Put(Writer& w, const Participation& of) {
@@ -182,6 +182,7 @@ void Put(Writer& w, const Lease& lease, LeaseForm form) {
   w.Integer(static_cast<int64_t>(lease.state));
   w.Time(lease.expires);
   w.Text(lease.reason);
+  if (form.summed) w.Integer(lease.summed);
   if (!form.arrives) return;
   w.Integer(lease.arrives);
   w.Integer(lease.due);
@@ -200,6 +201,7 @@ Lease ReadLease(Reader& r, TaskKind kind, int64_t steps, LeaseForm form) {
   lease.state = static_cast<Lease::State>(r.UpTo(static_cast<int64_t>(Lease::State::kFailed)));
   lease.expires = r.Time();
   lease.reason = r.Text();
+  if (form.summed) lease.summed = r.UpTo(1) == 1;
   if (!form.arrives) return lease;
   lease.arrives = r.Integer();
   lease.due = r.UpTo(1) == 1;
@@ -213,6 +215,7 @@ void Put(Writer& w, const UpdateBuffer& buffer, const LeaseBook& book, LeaseForm
   w.Integer(buffer.asked_last());
   w.Integer(buffer.step());
   w.Time(buffer.step_deadline());
+  if (form.summed) w.Text(buffer.failure());
   w.Count(buffer.leases());
   for (const LeaseSlot slot : buffer.leases()) Put(w, book.at(slot), form);
 }
@@ -277,7 +280,8 @@ std::string RunMachine::Save(TimeMs now) const {
   if (rules_.fleet != nullptr) w.Integer(fleet_deadline_);
   w.Count(due_);
   for (const int64_t version : due_) w.Integer(version);
-  const LeaseForm form{.arrives = continuous() || ordered(), .lost = rules_.fleet != nullptr};
+  const LeaseForm form{
+      .arrives = continuous() || ordered(), .lost = rules_.fleet != nullptr, .summed = rules_.sum_step >= 0};
   for (const std::optional<Gathering>* gathering : {&made_, &training_, &evaluation_}) {
     w.Integer(gathering->has_value());
     if (!gathering->has_value()) continue;
@@ -335,7 +339,9 @@ StatusOr<RunMachine> RunMachine::Restore(RunRules rules, std::string_view snapsh
   }
   if (machine.rules_.fleet != nullptr) machine.fleet_deadline_ = r.Integer();
   r.Each([&] { machine.due_.push_back(r.Integer()); });
-  const LeaseForm form{.arrives = machine.continuous() || machine.ordered(), .lost = machine.rules_.fleet != nullptr};
+  const LeaseForm form{.arrives = machine.continuous() || machine.ordered(),
+                       .lost = machine.rules_.fleet != nullptr,
+                       .summed = machine.rules_.sum_step >= 0};
   for (std::optional<Gathering>* const to : {&machine.made_, &machine.training_, &machine.evaluation_}) {
     if (r.UpTo(1) != 1) continue;
     const TaskKind kind = to == &machine.evaluation_ ? TaskKind::kEvaluate : TaskKind::kTrain;
@@ -348,6 +354,9 @@ StatusOr<RunMachine> RunMachine::Restore(RunRules rules, std::string_view snapsh
     const int step = static_cast<int>(r.UpTo(steps));
     UpdateBuffer& buffer = (*to)->buffer;
     buffer.RestoreStep(step, r.Time());
+    if (form.summed) {
+      if (std::string failure = r.Text(); !failure.empty()) buffer.Settle(std::move(failure));
+    }
     for (int64_t i = r.Count(); i > 0 && r.ok(); --i) {
       Lease lease = ReadLease(r, kind, steps, form);
       if (form.arrives && !machine.ordered()) lease.due = true;

@@ -30,18 +30,50 @@ int64_t UpdateBuffer::Missing() const {
 }
 
 int64_t UpdateBuffer::Room() const {
-  return rules_.wanted - folded() - CountInState(Lease::State::kFolding) - held() - promised_;
+  // Behind the fold at its step a lease waits for the barrier.
+  const bool waits = rules_.sum_step >= 0 && at_sum_step();
+  const int64_t reported = waits ? CountInState(Lease::State::kReported) : 0;
+  return rules_.wanted - folded() - CountInState(Lease::State::kFolding) - held() - promised_ - reported;
 }
 
 UpdateBuffer::Needless UpdateBuffer::needless() const {
   if (rules_.continuous) return Needless::kNone;
+  if (past_sum()) return settled_ && failure_.empty() ? Needless::kOpen : Needless::kNone;
   if (folded() >= rules_.wanted) return Needless::kOpen;
   return folded() + held() >= rules_.wanted ? Needless::kOffered : Needless::kNone;
 }
 
+int64_t UpdateBuffer::CountOut() const {
+  return CountInState(Lease::State::kOffered) + CountInState(Lease::State::kTaken) +
+         CountInState(Lease::State::kStaging);
+}
+
+void UpdateBuffer::Settle(std::string failure) {
+  settled_ = true;
+  failure_ = std::move(failure);
+}
+
+// A step there is answered by whoever is left; whether that is enough the protocol tells by settling.
+UpdateBuffer::Verdict UpdateBuffer::JudgePastSum() {
+  const int64_t out = CountOut();
+  if (settled_) {
+    state_ = State::kClosed;
+    return Verdict::kCommit;
+  }
+  if (!at_last_step() && out == 0 && CountInState(Lease::State::kReported) > 0) return Verdict::kNextStep;
+  if (out + lapsed() > 0) return Verdict::kGoOn;
+  state_ = State::kClosed;
+  return Verdict::kAbandon;
+}
+
 UpdateBuffer::Verdict UpdateBuffer::Judge() {
-  const int64_t out =
-      CountInState(Lease::State::kOffered) + CountInState(Lease::State::kTaken) + CountInState(Lease::State::kStaging);
+  if (!failure_.empty()) {
+    if (CountInState(Lease::State::kFolding) > 0) return Verdict::kGoOn;  // the sum is in use until that ends
+    state_ = State::kClosed;
+    return Verdict::kAbandon;
+  }
+  if (past_sum()) return JudgePastSum();
+  const int64_t out = CountOut();
   const bool complete = folded() + held() >= rules_.wanted;
   if (state_ == State::kOpen && held() > 0 && (out == 0 || complete)) {
     state_ = State::kClosing;
@@ -51,8 +83,11 @@ UpdateBuffer::Verdict UpdateBuffer::Judge() {
   if (!at_last_step()) {
     const int64_t reported = CountInState(Lease::State::kReported);
     const int64_t threshold = rules_.barriers[static_cast<size_t>(step_)].threshold;
-    if (reported >= wanted && (out == 0 || (threshold > 0 && reported >= threshold))) return Verdict::kNextStep;
-    if (out + lapsed() > 0) return Verdict::kGoOn;
+    const int64_t folding = CountInState(Lease::State::kFolding);
+    if (reported >= wanted && folding == 0 && (out == 0 || (threshold > 0 && reported >= threshold))) {
+      return Verdict::kNextStep;
+    }
+    if (out + folding + lapsed() > 0) return Verdict::kGoOn;
     state_ = State::kClosed;
     return Verdict::kAbandon;
   }

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -29,6 +30,10 @@ struct BufferRules {
     int64_t deadline_ms = 0;  // of its step; 0: none but the buffer's
   };
   std::vector<Barrier> barriers;
+  // The step whose answers are folded; -1: the last. Behind its barrier the set of updates is fixed: later steps bring
+  // what the sum needs to be read, and a lease that is lost there is folded all the same. The buffer then closes when
+  // it is settled from outside, as only the protocol knows what is enough.
+  int sum_step = -1;
   // Its leases outlive it: what is out when it closes goes on towards the next one. Then `in_flight` are out at a time,
   // whatever is folded already, and nothing that is out is ever needless. Without deadline or barriers.
   bool continuous = false;
@@ -64,6 +69,11 @@ class UpdateBuffer {
   int step() const { return step_; }
   TimeMs step_deadline() const { return step_deadline_; }
   bool at_last_step() const { return static_cast<size_t>(step_) == rules_.barriers.size(); }
+  bool at_sum_step() const { return rules_.sum_step < 0 ? at_last_step() : step_ == rules_.sum_step; }
+  bool past_sum() const { return rules_.sum_step >= 0 && step_ > rules_.sum_step; }
+  // Of one that is past its sum's step: the sum can be read. Of any with steps: it never will be, for `failure`.
+  void Settle(std::string failure);
+  const std::string& failure() const { return failure_; }
   void BeginStep(int step, TimeMs now);
   void RestoreStep(int step, TimeMs deadline);
   void Add(LeaseSlot slot, const Lease& lease);
@@ -97,6 +107,8 @@ class UpdateBuffer {
 
  private:
   void Count(const Lease& lease, int64_t change);
+  int64_t CountOut() const;  // that are offered, in hand or being uploaded
+  Verdict JudgePastSum();
 
   BufferRules rules_;
   State state_;
@@ -106,6 +118,8 @@ class UpdateBuffer {
   int64_t promised_ = 0;
   int step_ = 0;
   TimeMs step_deadline_ = 0;
+  bool settled_ = false;
+  std::string failure_;
 };
 
 }  // namespace rivulet

@@ -59,15 +59,14 @@ class CallRunner {
       if (info.cancel.cancelled()) return Cancelled("the run was cancelled after {} iterations", done);
       if (info.max_loop_steps >= 0 && done >= info.max_loop_steps)
         return ResourceExhausted(
-            "the loop does not end after {} iterations, and the run has used all its loop steps; check the condition, "
-            "or "
-            "raise the limit",
+            "the loop has not ended after {} iterations, and the run may make no more (max_loop_steps); correct the "
+            "condition, or raise the bound",
             done);
       if (info.deadline != std::chrono::steady_clock::time_point::max() &&
           std::chrono::steady_clock::now() >= info.deadline)
         return DeadlineExceeded(
-            "the loop does not end after {} iterations, and the run's time is over; check the condition, or raise the "
-            "limit",
+            "the loop has not ended after {} iterations, and the run's deadline has passed; correct the condition, or "
+            "allow more time",
             done);
       RIVULET_ASSIGN_OR_RETURN(values, RunFunction(1, values, turn, 0));
     }

@@ -480,8 +480,8 @@ class Planner {
       if (place == Place::kPart && input.dtype() == DType::kVariant) {
         if (!CanRunAgain(*input.node))
           return Unimplemented(
-              "{} '{}' takes the list '{}' behind an op of which a size follows from values, and {} '{}' cannot be run "
-              "again to make it there: it has an effect, draws random numbers or takes a variable",
+              "{} '{}' takes the list '{}' behind an op whose size follows from values, and {} '{}' cannot run again "
+              "there: it has an effect, draws random numbers or takes a variable",
               consumer->type(), consumer->name(), input.name(), input.node->type(), input.node->name());
         RIVULET_ASSIGN_OR_RETURN(Node * copy, CopyNode(input.node, builder));
         return copy->output(input.port);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "engine/base/display_lines.h"
+
 namespace rivulet {
 namespace {
 
@@ -61,6 +63,23 @@ std::string DisplayText(std::string_view text, size_t most) {
     const std::string_view next = shows ? text.substr(i, character.bytes) : "?";
     if (shown.size() + next.size() > most) return shown + "…";
     shown += next;
+    i += std::max<size_t>(character.bytes, 1);
+  }
+  return shown;
+}
+
+std::string DisplayLines(std::string_view text) {
+  std::string shown;
+  for (size_t i = 0; i < text.size();) {
+    const Character character = Decode(text, i);
+    if (character.bytes == 0) {
+      shown += '?';
+    } else if (Hidden(character.code) && character.code != '\n' && character.code != '\t' &&
+               text.substr(i, 2) != "\r\n") {
+      shown += fmt::format("\\u{:04X}", character.code);
+    } else {
+      shown += text.substr(i, character.bytes);
+    }
     i += std::max<size_t>(character.bytes, 1);
   }
   return shown;

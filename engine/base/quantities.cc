@@ -31,4 +31,12 @@ std::string PercentText(double share) {
   return fmt::format("{:.{}f} %", share * 100, share > 0 && share < 0.0995 ? 1 : 0);
 }
 
+std::string MetricText(double value) {
+  const double size = std::abs(value);
+  if (size >= 1e6 && std::isfinite(size)) return fmt::format("{:.4g}", value);
+  if (size >= 999.99995) return fmt::format("{:.1f}", value);
+  if (size > 0 && size < 0.00005) return fmt::format("{:.2g}", value);
+  return fmt::format("{:.4f}", value);
+}
+
 }  // namespace rivulet

@@ -9,17 +9,17 @@
 namespace rivulet {
 
 void RateLimitedLog::Tell(std::string_view sentence) {
-  constexpr size_t kMostInAMinute = 20, kMostBytes = 600;
+  constexpr size_t kMostBytes = 600;
   if (!tell_) return;
   const std::string shown = DisplayText(sentence, kMostBytes);
   MutexLock lock(mutex_);
   const Clock::time_point now = now_ ? now_() : Clock::now();
-  if (now - minute_ > std::chrono::minutes(1)) {
+  if (now - minute_ >= std::chrono::minutes(1)) {
     minute_ = now;
     told_.clear();
     TellLeftOut();
   }
-  if (told_.size() < kMostInAMinute && told_.insert(shown).second) {
+  if (told_.size() < most_in_a_minute_ && told_.insert(shown).second) {
     tell_(shown);
   } else {
     ++left_out_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "engine/base/json.h"
+#include "engine/base/quantities.h"
 #include "engine/base/shown_text.h"
 
 namespace rivulet {
@@ -22,6 +23,8 @@ Json ToJson(const Cell& cell) {
       cell);
 }
 
+constexpr int kUsualDigits = 4;  // of measured values, which may be of any size
+
 std::string ToText(const Cell& cell, int digits) {
   struct Visitor {
     int digits;
@@ -29,7 +32,8 @@ std::string ToText(const Cell& cell, int digits) {
     std::string operator()(bool value) const { return value ? "yes" : "no"; }
     std::string operator()(int64_t value) const { return fmt::format("{}", value); }
     std::string operator()(double value) const {
-      return digits < 0 ? fmt::format("{:.10g}", value) : fmt::format("{:.{}f}", value, digits);
+      if (digits < 0) return fmt::format("{:.10g}", value);
+      return digits == kUsualDigits ? MetricText(value) : fmt::format("{:.{}f}", value, digits);
     }
     std::string operator()(const std::string& value) const {
       return OneLine(value);  // what a client sent must not move the cursor

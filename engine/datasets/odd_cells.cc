@@ -5,28 +5,38 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "engine/base/join.h"
 #include "engine/datasets/table_reader.h"
+#include "engine/datasets/units.h"
 
 namespace rivulet {
 namespace {
 
-constexpr size_t kMostTexts = 6;
-
-// The cell without a sign of currency before it, or of currency or percent behind it.
-std::string_view WithoutUnit(std::string_view cell) {
-  constexpr std::array<std::string_view, 5> kUnits = {"$", "€", "£", "¥", "%"};
-  cell = Trimmed(cell);
-  for (const std::string_view unit : kUnits) {
-    if (cell.starts_with(unit)) return Trimmed(cell.substr(unit.size()));
-    if (cell.ends_with(unit)) return Trimmed(cell.substr(0, cell.size() - unit.size()));
-  }
-  return cell;
-}
+constexpr size_t kMostTexts = 6, kMostUnits = 32;
 
 bool IsNumberOf(std::string_view cell, NumberFormat format) { return CellNumber(cell, format).has_value(); }
+
+// A letter behind a number that multiplies it, so that the number alone would be another one.
+bool IsMultiple(std::string_view unit) { return unit == "k" || unit == "K" || unit == "M"; }
+
+// How to have a number read that is written with other signs than 1234.5; "" where no option helps.
+std::string SignsOf(std::string_view number) {
+  std::string told;
+  if (CellNumber(number)) return told;
+  if (IsNumberOf(number, {.thousands = ','})) told += "Pass --thousands , if the comma groups digits. ";
+  if (IsNumberOf(number, {.decimal = ','})) told += "Pass --decimal , if the comma ends the whole part. ";
+  if (!told.empty()) return told;
+  if (IsNumberOf(number, {.decimal = ',', .thousands = '.'}))
+    return "Pass --decimal , --thousands . for such numbers. ";
+  if (IsNumberOf(number, {.thousands = '\''})) return "Pass --thousands \"'\" for such numbers. ";
+  if (IsNumberOf(number, {.thousands = ' '})) return "Pass --thousands ' ' for such numbers. ";
+  if (IsNumberOf(number, {.decimal = ',', .thousands = ' '}))
+    return "Pass --decimal , --thousands ' ' for such numbers. ";
+  return told;
+}
 
 }  // namespace
 
@@ -40,17 +50,27 @@ bool IsMissingMark(std::string_view cell) {
 
 bool LooksLikeNumber(std::string_view cell) {
   if (IsMissingMark(cell)) return false;
-  const std::string_view number = WithoutUnit(cell);
-  return std::ranges::any_of(number, [](char c) { return c >= '0' && c <= '9'; }) &&
-         (IsNumberOf(number, {}) || IsNumberOf(number, {.thousands = ','}) || IsNumberOf(number, {.decimal = ','}) ||
-          IsNumberOf(number, {.decimal = ',', .thousands = '.'}) || IsNumberOf(number, {.thousands = ' '}) ||
-          IsNumberOf(number, {.thousands = '\''}));
+  cell = Trimmed(cell);
+  if (IsWrittenNumber(cell)) return true;
+  if (cell.starts_with('(') && cell.ends_with(')')) cell = cell.substr(1, cell.size() - 2);  // a loss, to accountants
+  for (const std::string_view sign : {"<", ">", "≤", "≥", "~", "="})                         // beyond what was measured
+    while (cell.starts_with(sign)) cell = Trimmed(cell.substr(sign.size()));
+  const std::optional<NumberWithUnit> split = SplitUnit(cell);
+  return IsWrittenNumber(cell) || (split && split->symbol);
 }
 
 void OddCells::See(const std::string& cell, int64_t line) {
   ++count_;
   marks_ += IsMissingMark(cell);
-  numeric_ += LooksLikeNumber(cell);
+  if (LooksLikeNumber(cell)) {
+    ++numeric_;
+  } else if (const std::optional<NumberWithUnit> split = SplitUnit(cell)) {
+    const auto unit = words_.find(split->unit);
+    if (unit != words_.end())
+      ++unit->second;
+    else if (words_.size() < kMostUnits)
+      words_.emplace(split->unit, 1);
+  }
   const std::string text = ShortCell(Trimmed(cell));
   const auto found = texts_.find(text);
   if (found != texts_.end())
@@ -63,7 +83,9 @@ void OddCells::See(const std::string& cell, int64_t line) {
 
 bool OddCells::AmongNumbers(int64_t numbers) const {
   const int64_t valued = numbers + count_ - marks_;
-  return valued == 0 || 2 * (numbers + numeric_) > valued;
+  int64_t of_one_word = 0;
+  for (const auto& [word, count] : words_) of_one_word = std::max(of_one_word, count);
+  return valued == 0 || 2 * (numbers + numeric_ + of_one_word) > valued;
 }
 
 std::string OddCells::Cells(int64_t cells) const {
@@ -83,23 +105,35 @@ std::string OddCells::Told(std::string_view column, int64_t cells) const {
 }
 
 std::string OddCells::Options(std::string_view column) const {
-  std::string missing;
-  bool thousands = false, decimal = false, spelt = false;
+  std::string missing, infinite;
+  std::set<std::string> units, signs;  // options; sentences
+  bool spelt = false;
   for (const auto& [text, seen] : texts_) {
     if (IsMissingMark(text)) {
       missing += fmt::format("--missing '{}' ", text);
       continue;
     }
-    const bool grouped = IsNumberOf(text, {.thousands = ','}), comma = IsNumberOf(text, {.decimal = ','});
-    thousands = thousands || grouped;
-    decimal = decimal || comma;
-    spelt = spelt || (!grouped && !comma);
+    const std::optional<double> plain = CellNumber(text);
+    const std::optional<NumberWithUnit> split = plain ? std::nullopt : SplitUnit(text);
+    const std::string number = split ? split->number : text;
+    if (plain) {
+      infinite += fmt::format("--missing '{}' ", text);
+    } else if (split && IsMultiple(split->unit)) {
+      spelt = true;
+    } else {
+      if (split) units.insert(fmt::format("--unit '{}' ", split->unit));
+      const std::string sign = SignsOf(number);
+      if (!sign.empty()) signs.insert(sign);
+      spelt = spelt || (sign.empty() && !CellNumber(number));
+    }
   }
   std::string told;
   if (!missing.empty()) told += fmt::format("Pass {}--fill-missing to use the column's mean for them. ", missing);
-  if (thousands) told += "Pass --thousands , if the comma groups digits. ";
-  if (decimal) told += "Pass --decimal , if the comma ends the whole part. ";
-  if (spelt) told += "Write a number without its unit, or pass --missing for a text that means none. ";
+  if (!infinite.empty())
+    told += fmt::format("Pass {}--fill-missing to use the column's mean for a number that is not finite. ", infinite);
+  if (!units.empty()) told += fmt::format("Pass {}to read the number beside a unit. ", Join(units, ""));
+  for (const std::string& sign : signs) told += sign;
+  if (spelt) told += "Write the other cells as plain numbers, or pass --missing for a text that means none. ";
   return told +
          fmt::format("Pass --category '{0}' to make names of all values, or --without '{0}' to leave it out", column);
 }

@@ -85,6 +85,17 @@ StatusOr<std::vector<size_t>> FeaturePlaces(const TableReader& table, const Tabl
   return places;
 }
 
+// What is wrong with several columns, a line each, so that one more import can mend all of it.
+Status AllOf(const std::vector<Status>& refused) {
+  constexpr size_t kMost = 10;
+  if (refused.size() == 1) return refused[0];
+  std::string lines;
+  for (size_t i = 0; i < std::min(refused.size(), kMost); ++i)
+    lines += fmt::format("{}{}", i == 0 ? "" : "\n", Message(refused[i]));
+  if (refused.size() > kMost) lines += fmt::format("\nand {} more columns", refused.size() - kMost);
+  return DataLoss("{}", lines);
+}
+
 StatusOr<TableColumns> FitTable(const TableOptions& options, const DataProgress& progress) {
   RIVULET_ASSIGN_OR_RETURN(const auto table, TableReader::Open(options.from, options));
   RIVULET_ASSIGN_OR_RETURN(const std::vector<size_t> places, FeaturePlaces(*table, options));
@@ -108,12 +119,19 @@ StatusOr<TableColumns> FitTable(const TableOptions& options, const DataProgress&
   TableColumns columns;
   columns.standardised = options.standardise;
   RIVULET_RETURN_IF_ERROR(target.Finish(columns));
+  std::vector<Status> refused;
   for (size_t i = 0; i < places.size(); ++i) {
-    RIVULET_ASSIGN_OR_RETURN(TableColumn column, fits[i].Finish(options));
+    StatusOr<TableColumn> fitted = fits[i].Finish(options);
+    if (!fitted.ok()) {
+      refused.push_back(fitted.status());
+      continue;
+    }
+    TableColumn column = *std::move(fitted);
     column.index = IsIndexed(options, column.name);
     if (const auto part = parts.find(column.name); part != parts.end()) column.feature = part->second;
     columns.features.push_back(std::move(column));
   }
+  if (!refused.empty()) return AllOf(refused);
   if (columns.feature_count() > static_cast<int64_t>(kMaxFeatures))
     return DataLoss("{}: its columns make {} features, more than {}; leave some out", options.from,
                     columns.feature_count(), kMaxFeatures);
@@ -174,6 +192,7 @@ class RowEncoder {
     }
     return example.Serialize();
   }
+  double largest_target() const { return target_.largest(); }
 
  private:
   RowEncoder(const TableColumns& columns, const TableOptions& options, TargetEncoder target)
@@ -194,7 +213,7 @@ class RowEncoder {
 
   const TableColumns& columns_;
   const TableOptions& options_;
-  const TargetEncoder target_;
+  TargetEncoder target_;
   std::vector<size_t> places_;
   size_t key_ = 0;
   std::map<std::string, std::vector<float>> numbers_;  // of one row, by feature
@@ -202,18 +221,20 @@ class RowEncoder {
 };
 
 Status EncodeTable(const std::string& path, const TableColumns& columns, const TableOptions& options, bool is_test,
-                   const DataProgress& progress, NewDataset& files, std::vector<std::string>* names = nullptr) {
+                   const DataProgress& progress, NewDataset& files, TableCounts& counts) {
   RIVULET_ASSIGN_OR_RETURN(const auto table, TableReader::Open(path, options));
-  if (names != nullptr) *names = table->names();
+  if (!is_test) counts.names = table->names();
   RIVULET_ASSIGN_OR_RETURN(RowEncoder encoder, RowEncoder::Create(*table, columns, options));
   std::vector<std::string> cells;
   for (int64_t row = 0;; ++row) {
     RIVULET_ASSIGN_OR_RETURN(const bool more, table->Next(cells, progress));
     if (!more && row == 0) return DataLoss("{}: it has no rows besides its header", path);
-    if (!more) return absl::OkStatus();
+    if (!more) break;
     RIVULET_ASSIGN_OR_RETURN(const std::string example, encoder.Encode(cells, *table));
     RIVULET_RETURN_IF_ERROR((is_test ? files.test() : files.at(row, options.test_every)).Append(example));
   }
+  counts.largest_target = std::max(counts.largest_target, encoder.largest_target());
+  return absl::OkStatus();
 }
 
 Status CheckRoles(const TableOptions& options) {
@@ -262,9 +283,9 @@ StatusOr<TableCounts> ImportTable(FileSystem& fs, const TableOptions& options, c
   }
   const bool has_test = !options.test.empty() || options.test_every > 0;
   RIVULET_ASSIGN_OR_RETURN(const auto files, NewDataset::Create(fs, options.out, has_test));
-  RIVULET_RETURN_IF_ERROR(EncodeTable(options.from, counts.columns, options, false, progress, *files, &counts.names));
+  RIVULET_RETURN_IF_ERROR(EncodeTable(options.from, counts.columns, options, false, progress, *files, counts));
   if (!options.test.empty())
-    RIVULET_RETURN_IF_ERROR(EncodeTable(options.test, counts.columns, options, true, progress, *files));
+    RIVULET_RETURN_IF_ERROR(EncodeTable(options.test, counts.columns, options, true, progress, *files, counts));
   counts.train = files->train().records();
   if (has_test) counts.test = files->test().records();
   if (counts.train == 0) return DataLoss("{}: no row is left to learn from", options.from);

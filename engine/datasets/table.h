@@ -79,6 +79,7 @@ struct TableOptions {
   // Features beside "features", each a name and its columns, all indexed or none.
   std::vector<std::pair<std::string, std::vector<std::string>>> parts;
   std::vector<std::string> missing;  // cells with one of these texts are empty
+  std::vector<std::string> units;    // texts beside a number, such as $ or kg, without which it is read
   char delimiter = ',';
   char decimal = '.';         // before the fraction of a number
   char thousands = '\0';      // between groups of three digits; '\0': nothing
@@ -91,6 +92,7 @@ struct TableOptions {
 
 struct TableCounts {
   int64_t train = 0, test = 0;
+  double largest_target = 0;  // the greatest magnitude of a target that is a number
   TableColumns columns;
   std::vector<std::string> names;  // of all columns of `from`, in its order
 };
@@ -109,7 +111,7 @@ struct TableCounts {
 // that examples have otherwise. DATA_LOSS by file and line: rows
 // of different lengths, cells that are empty, no number or not finite where one is wanted, more than 1,000 values of a
 // category or 10,000 classes, labels that are no classes, or neither 0 nor 1, targets that are no numbers, a key that
-// cannot name a client, no rows.
+// cannot name a client, no rows. Columns that are refused have a line each.
 StatusOr<TableCounts> ImportTable(FileSystem& fs, const TableOptions& options, const DataProgress& progress = {});
 
 }  // namespace rivulet

@@ -6,6 +6,7 @@
 
 #include "engine/base/nearest.h"
 #include "engine/base/utf8.h"
+#include "engine/datasets/units.h"
 
 namespace rivulet {
 namespace {
@@ -70,6 +71,7 @@ StatusOr<std::unique_ptr<TableReader>> TableReader::Open(const std::string& path
   RIVULET_ASSIGN_OR_RETURN(table->source_, SourceFile::Open(path));
   table->csv_.emplace(*table->source_, options.delimiter);
   table->missing_ = options.missing;
+  table->units_ = options.units;
   table->format_ = {options.decimal, options.thousands};
   RIVULET_ASSIGN_OR_RETURN(const bool any, table->csv_->Next(table->names_));
   if (!any) return DataLoss("{}: it has no rows", path);
@@ -89,6 +91,11 @@ StatusOr<std::unique_ptr<TableReader>> TableReader::Open(const std::string& path
       return DataLoss("{}: line 1: two columns are called '{}'", path, ShortCell(name));
   }
   return table;
+}
+
+std::optional<double> TableReader::Number(std::string_view cell) const {
+  if (units_.empty()) return CellNumber(cell, format_);
+  return CellNumber(WithoutUnit(cell, units_), format_);
 }
 
 StatusOr<size_t> TableReader::Find(const std::string& column) const {

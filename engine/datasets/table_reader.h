@@ -39,8 +39,8 @@ class TableReader {
   const std::vector<std::string>& names() const { return names_; }
   std::string Where() const { return csv_->Where(); }  // of the row read last
   int64_t line() const { return csv_->line(); }        // likewise
-  // CellNumber as the options say that numbers are written.
-  std::optional<double> Number(std::string_view cell) const { return CellNumber(cell, format_); }
+  // CellNumber as the options say that numbers are written, without one of their units.
+  std::optional<double> Number(std::string_view cell) const;
   const SourceFile& source() const { return *source_; }
   // INVALID_ARGUMENT names the nearest column or, without one, those that there are.
   StatusOr<size_t> Find(const std::string& column) const;
@@ -54,7 +54,7 @@ class TableReader {
   std::unique_ptr<SourceFile> source_;
   std::optional<CsvReader> csv_;
   std::vector<std::string> names_, waiting_;  // `waiting_`: a first row that is no header
-  std::vector<std::string> missing_;
+  std::vector<std::string> missing_, units_;
   NumberFormat format_;
   std::map<std::string, size_t> places_;
   int64_t rows_ = 0;

@@ -8,6 +8,7 @@
 #include "engine/base/nearest.h"
 #include "engine/base/utf8.h"
 #include "engine/datasets/column_fit.h"
+#include "engine/datasets/units.h"
 
 namespace rivulet {
 namespace {
@@ -107,8 +108,7 @@ StatusOr<TargetEncoder> TargetEncoder::Create(const TableReader& table, const Ta
   return encoder;
 }
 
-Status TargetEncoder::Add(const std::vector<std::string>& cells, const TableReader& table,
-                          ExampleBuilder& example) const {
+Status TargetEncoder::Add(const std::vector<std::string>& cells, const TableReader& table, ExampleBuilder& example) {
   std::vector<int64_t> truths;
   std::vector<float> numbers;
   for (size_t i = 0; i < places_.size(); ++i) {
@@ -127,7 +127,10 @@ Status TargetEncoder::Add(const std::vector<std::string>& cells, const TableRead
       if (!number || !(std::abs(*number) <= std::numeric_limits<float>::max()))
         return DataLoss("{}: '{}' in column '{}' is no number that a float holds, and a target has to be one{}",
                         table.Where(), ShortCell(cell), columns_.targets[i],
-                        LooksLikeNumber(cell) ? "; --decimal and --thousands say how numbers are written" : "");
+                        LooksLikeNumber(cell) || SplitUnit(cell)
+                            ? "; --decimal, --thousands and --unit say how numbers are written"
+                            : "");
+      largest_ = std::max(largest_, std::abs(*number));
       numbers.push_back(static_cast<float>(*number));
     }
   }

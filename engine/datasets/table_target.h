@@ -48,7 +48,8 @@ class TargetEncoder {
   // INVALID_ARGUMENT: a column that the table has not.
   static StatusOr<TargetEncoder> Create(const TableReader& table, const TableColumns& columns);
   // DATA_LOSS by file and line: none of the classes, neither 0 nor 1, no finite number that a float holds.
-  Status Add(const std::vector<std::string>& cells, const TableReader& table, ExampleBuilder& example) const;
+  Status Add(const std::vector<std::string>& cells, const TableReader& table, ExampleBuilder& example);
+  double largest() const { return largest_; }  // magnitude of a number so far
 
  private:
   explicit TargetEncoder(const TableColumns& columns) : columns_(columns) {}
@@ -56,6 +57,7 @@ class TargetEncoder {
 
   const TableColumns& columns_;
   std::vector<size_t> places_;
+  double largest_ = 0;
 };
 
 }  // namespace rivulet

@@ -1,5 +1,3 @@
-#include <omp.h>
-
 #include <cfenv>
 
 #include "engine/program/program.h"
@@ -7,6 +5,9 @@
 #include <pmmintrin.h>
 #include <xmmintrin.h>
 #endif
+
+// As <omp.h> declares it. Clang has that header only beside its own OpenMP library, which oneDNN does not run on.
+extern "C" void omp_set_num_threads(int threads) noexcept;
 
 namespace rivulet {
 

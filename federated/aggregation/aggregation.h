@@ -27,11 +27,14 @@
 
 namespace rivulet {
 
-// Sums that are divided where their mean is read. Immutable.
+// Sums that are divided where their mean is read. Not thread-safe while noise is added.
 class UndividedMean {
  public:
   virtual ~UndividedMean() = default;
   virtual int64_t elements() const = 0;
+  // The sums in units of 2^-s, wire order, for noise that is added before any division. Empty: of 32 bits, which leave
+  // no room for noise.
+  virtual std::span<int64_t> sums() = 0;
   // The means from element `first` on, wire order.
   virtual void Divide(int64_t first, std::span<float> means) const = 0;
 };
@@ -43,7 +46,7 @@ struct ServerInput {
     // The sum over its denominator, wire order; empty: no update had this part, which is optional, or it is not divided
     // yet.
     std::vector<float> mean;
-    std::shared_ptr<const UndividedMean> undivided;  // after FinishUndivided alone
+    std::shared_ptr<UndividedMean> undivided;  // after FinishUndivided alone
     // Makes `mean` of it. Without effect where there is none.
     void Divide();
     double denominator = 0;    // weights, tasks, … as people count them: without fractions and factors

@@ -55,6 +55,15 @@ Status CheckBits(const AggregationSpec& spec, const PartSpec& part) {
   if (part.sum_bits != 64 && part.sum_bits != 32) {
     return InvalidArgument("sums of {} bits cannot be kept; they have 64, or 32 under masks", part.sum_bits);
   }
+  if (spec.secure.on() && spec.fraction_bits(part) < kLeastSecureFractionBits) {
+    return InvalidArgument(
+        "secure sums of {} bits leave {} bits after the point, and {} are needed. Set server.sum_bits to 64 or "
+        "server.weights to \"uniform\", or lower server.max_weight or privacy.clip. Values are up to 2^{}, weights up "
+        "to {} "
+        "and updates {} (server.clients_per_round)",
+        part.sum_bits, spec.fraction_bits(part), kLeastSecureFractionBits, part.value_bits, spec.weight_bound(part),
+        spec.updates_per_version);
+  }
   if (spec.fraction_bits(part) < 0) {
     const std::string fractions = spec.weight_fraction_bits == 0
                                       ? ""
@@ -64,6 +73,46 @@ Status CheckBits(const AggregationSpec& spec, const PartSpec& part) {
         "{} bits more than the {} of a sum; lower one of them",
         part.value_bits, spec.max_weight, fractions, spec.updates_per_version, -spec.fraction_bits(part),
         part.sum_bits - 2 - spec.staleness_bits);
+  }
+  return absl::OkStatus();
+}
+
+// Of a secure sum. Its rule adds updates, and its words are of one width.
+Status CheckSecure(const AggregationSpec& spec) {
+  const SecureSum& secure = spec.secure;
+  if (!secure.on()) return absl::OkStatus();
+  if (spec.rule != "mean") {
+    return InvalidArgument(
+        "the aggregation rule '{}' reads each update, which secure aggregation (privacy.secure) hides; use a mean, or "
+        "set "
+        "privacy.secure to \"none\"",
+        spec.rule);
+  }
+  if (spec.staleness_bits > 0) {
+    return InvalidArgument(
+        "secure aggregation (privacy.secure) sums the updates of one version, and server.base is \"latest\"; set it to "
+        "\"committed\"");
+  }
+  if (spec.updates_per_version > kMostSecureUpdates) {
+    return InvalidArgument("a secure sum has at most {} updates, and server.clients_per_round is {}; lower it",
+                           kMostSecureUpdates, spec.updates_per_version);
+  }
+  if (secure.min_survivors < 1 || secure.min_survivors > spec.updates_per_version) {
+    return InvalidArgument("privacy.min_survivors is {}, and a round sums 1 to {} updates (server.clients_per_round)",
+                           secure.min_survivors, spec.updates_per_version);
+  }
+  if (secure.min_cohort < secure.min_survivors || secure.max_colluding < 0 || secure.least_sum < 1 ||
+      !(secure.drop_out >= 0 && secure.drop_out < 1)) {
+    return InvalidArgument(
+        "a secure sum has privacy.min_cohort = {}, max_colluding = {}, drop_out = {} and least_sum = {}. They are at "
+        "least "
+        "min_survivors, 0, 0 and 1, and drop_out is below 1",
+        secure.min_cohort, secure.max_colluding, secure.drop_out, secure.least_sum);
+  }
+  for (const PartSpec& part : spec.parts) {
+    if (part.sum_bits == spec.sum_bits()) continue;
+    return InvalidArgument("the parts of a secure sum have words of {} and of {} bits, and they need one width",
+                           spec.sum_bits(), part.sum_bits);
   }
   return absl::OkStatus();
 }
@@ -142,6 +191,8 @@ int AggregationSpec::fraction_bits(const PartSpec& part) const {
   return part.sum_bits - 2 - part.value_bits - CeilLog2(weights) - staleness_bits;
 }
 
+int AggregationSpec::sum_bits() const { return parts.empty() ? 64 : parts[0].sum_bits; }
+
 bool IsIn(const PartSpec& part, const Scalars& declared) {
   if (!part.only_where) return true;
   const auto said = declared.find(part.only_where->scalar);
@@ -200,6 +251,14 @@ Digest AggregationSpec::digest() const {
        {updates_per_version, max_weight, int64_t{weight_fraction_bits}, int64_t{staleness_bits}}) {
     number(field);
   }
+  if (secure.on()) {
+    text("secure");
+    text(secure.protocol);
+    for (const int64_t field : {secure.min_cohort, secure.min_survivors, secure.max_colluding, secure.least_sum}) {
+      number(field);
+    }
+    hash.UpdateU64(std::bit_cast<uint64_t>(secure.drop_out));
+  }
   return std::move(hash).Finish();
 }
 
@@ -225,6 +284,7 @@ Status ValidateSpec(const AggregationSpec& spec) {
     return InvalidArgument("a factor of {} bits for staleness cannot be kept free; it has {}, or 0 without",
                            spec.staleness_bits, kStalenessBits);
   }
+  RIVULET_RETURN_IF_ERROR(CheckSecure(spec));
   if (spec.parts.size() > kMaxSpecParts || spec.scalars.size() > kMaxSpecScalars ||
       spec.parts.size() + spec.scalars.size() == 0) {
     return InvalidArgument("an aggregation of {} parts and {} scalars; there are at most {} and {}, and one at least",

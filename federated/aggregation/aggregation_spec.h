@@ -19,6 +19,7 @@
 
 #include "engine/base/sha256.h"
 #include "engine/base/status.h"
+#include "federated/aggregation/secure_sum.h"
 #include "federated/aggregation/update.h"
 
 namespace rivulet {
@@ -87,7 +88,8 @@ struct AggregationSpec {
   int64_t updates_per_version = 1;  // at most so many folds
   int64_t max_weight = 65536;
   int weight_fraction_bits = 0;  // weights are whole numbers of 2^-f; 0 .. 28
-  int staleness_bits = 0;        // 8 where a task may start from an older version than the newest; else 0
+  SecureSum secure = {};
+  int staleness_bits = 0;  // 8 where a task may start from an older version than the newest; else 0
   // L2 of all parts of one update together, beyond which it is refused, but for the rounding of its float32; 0: any.
   // Of whoever folds what others send, and no part of the plan or of the digest: it moves no bit of a sum.
   double most_norm = 0;
@@ -95,6 +97,7 @@ struct AggregationSpec {
   // Of a valid spec. A part that is weighed by "one" is bounded by 1, every other by max_weight.
   int64_t weight_bound(const PartSpec& part) const;
   int fraction_bits(const PartSpec& part) const;  // s
+  int sum_bits() const;                           // of a secure sum: of all parts
   const PartSpec* Find(std::string_view part) const;
   // Whether a client's examples are what some part that it must send is weighed by: then max_weight bounds them.
   bool weighs_examples() const;

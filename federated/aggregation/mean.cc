@@ -57,12 +57,13 @@ class DividedSums final : public UndividedMean {
   int64_t elements() const override {
     return WithSums(sums_, [](const auto& sums) { return std::ssize(sums); });
   }
+  std::span<int64_t> sums() override { return sums_.sums; }
   void Divide(int64_t first, std::span<float> means) const override {
     WithSums(sums_, [&](const auto& sums) { DivideSums(SumsOf(sums, first, std::ssize(means)), denominator_, means); });
   }
 
  private:
-  const PartSums sums_;
+  PartSums sums_;
   const double denominator_;
 };
 

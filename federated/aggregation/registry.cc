@@ -3,6 +3,7 @@
 
 #include "engine/base/nearest.h"
 #include "federated/aggregation/aggregation.h"
+#include "federated/aggregation/word_sums.h"
 #include "federated/settings/registered_piece.h"
 
 namespace rivulet {
@@ -28,7 +29,10 @@ StatusOr<std::unique_ptr<Aggregation>> Aggregation::Create(const AggregationSpec
     return NotFound("there is no aggregation rule '{}'.{}", spec.rule, DidYouMean(spec.rule, names));
   }
   RIVULET_RETURN_IF_ERROR(ValidateSpec(spec));
-  return rule->second(spec);
+  RIVULET_ASSIGN_OR_RETURN(auto aggregation, rule->second(spec));
+  if (!spec.secure.on()) return aggregation;
+  RIVULET_ASSIGN_OR_RETURN(auto one, rule->second(spec));
+  return SumByWords(std::move(aggregation), std::move(one));
 }
 
 }  // namespace rivulet

@@ -3,6 +3,8 @@
 
 #include "engine/graph/variable_name.h"
 #include "federated/algorithms/algorithm.h"
+#include "federated/algorithms/most_updates.h"
+#include "federated/algorithms/secure_sums.h"
 #include "federated/algorithms/take_rule.h"
 #include "federated/server_optimizers/server_rate.h"
 #include "federated/settings/setting_tables.h"
@@ -98,9 +100,16 @@ StatusOr<Composition> Compose(const Scenario& scenario, const ModelLayout& layou
     const bool shared_too = source != composition.parts.end() && source->second.shared_too;
     RIVULET_RETURN_IF_ERROR(ChooseCodec(scenario, part));
     part.elements = shared_too ? layout.update_elements() : layout.parameters();
+    part.sum_bits = static_cast<int>(scenario.server.sum_bits);
+  }
+  if (scenario.server.sum_bits != 64 && spec.rule != "mean") {
+    return InvalidArgument(
+        "server.sum_bits is {}, and the aggregation rule '{}' keeps updates instead of sums; set it to 64",
+        scenario.server.sum_bits, spec.rule);
   }
   RIVULET_RETURN_IF_ERROR(SetDial(scenario.server, layout, composition));
-  spec.updates_per_version = scenario.server.clients_per_round;
+  RIVULET_RETURN_IF_ERROR(SetSecureSums(scenario, composition));
+  spec.updates_per_version = MostUpdatesOf(scenario);
   spec.max_weight = scenario.server.max_weight;
   RIVULET_RETURN_IF_ERROR(ValidateSpec(spec));
   const PrivacyConfig& privacy = scenario.privacy;

@@ -6,11 +6,20 @@
 //
 //   w ← w + server.learning_rate · ( (1/K) · Σ_k Δ_k · min(1, S / ‖Δ_k‖) + N(0, (z · S / K)²) )
 //
-// Without clip and noise, and with an update of each planned client, it is federated averaging with uniform weights, to
-// the bit. The paper draws each client with a probability, where cohorts here have a fixed size. What privacy the
-// rounds of a run give together is not computed. The models alone are private: the server and its history see what each
-// client reports.
+// The noise is an exact discrete Gaussian on the integer sums (federated/privacy/sum_noise.h), of z times the norm that
+// one rounded update has at most. Without clip and noise, and with an update of each planned client, it is federated
+// averaging with uniform weights, to the bit. The paper draws each client with a probability: selection.name =
+// "poisson". The coordinator accounts for the rounds (coordinator/run_privacy.h). The models alone are private: the
+// server and its history see what each client reports.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <numeric>
+
 #include "federated/algorithms/algorithm.h"
+#include "federated/algorithms/most_updates.h"
+#include "federated/privacy/banded_noise.h"
+#include "federated/privacy/sum_noise.h"
 
 namespace rivulet {
 namespace {
@@ -29,12 +38,27 @@ Setting NoiseMultiplier() {
 Setting NoiseSource() {
   Setting source =
       Text("noise_source", kSecure,
-           "`secure` noise comes from the system's generator and cannot be drawn again. A run with it cannot be "
-           "repeated or replayed, and a version lost in a crash is made anew with other noise. `seeded` noise follows "
-           "from run.seed and the version, so knowledge of the seed removes its protection: for simulations.")
+           "`secure` noise follows from 256 secret bits that the run keeps beside its models, in `noise.key`. With "
+           "this file the run can be replayed, and its noise removed. `seeded` noise follows from run.seed and the "
+           "version, so knowledge of the seed removes its protection: for simulations.")
           .OneOf({kSecure, kSeeded});
   source.example = "\"seeded\"";
   return source;
+}
+
+Setting Bands() {
+  Setting bands =
+      Integer("bands", 1,
+              "DP-FTRL (Choquette-Choo et al. 2023, arXiv:2306.08153): the noise of a version is correlated "
+              "with that of the bands - 1 before it, so that models have less of it. It needs "
+              "selection.name = \"spaced\" with a separation of at least as much. 1: fresh noise.")
+          .Between(1, privacy::kMostBands);
+  bands.example = "8";
+  return bands;
+}
+
+double NormOf(const std::vector<double>& values) {
+  return std::sqrt(std::inner_product(values.begin(), values.end(), values.begin(), 0.0));
 }
 
 // What would make the noise a smaller multiple than it says, or the model useless.
@@ -56,6 +80,12 @@ Status CheckNoise(const AlgorithmContext& context) {
         "the noise would be too small; leave it at \"f32\"",
         scenario.update.codec);
   }
+  if (scenario.server.sum_bits != 64) {
+    return InvalidArgument(
+        "[algorithm] name = \"dp_fedavg\" with server.sum_bits = {}: such sums have no room for exact noise; set it to "
+        "64",
+        scenario.server.sum_bits);
+  }
   if (context.layout.elements(Segment::kShared) > 0) {
     return InvalidArgument(
         "[algorithm] name = \"dp_fedavg\" would add noise to the running statistics of the model, and a variance could "
@@ -74,9 +104,26 @@ StatusOr<Composition> DpFedAvg(const AlgorithmContext& context) {
   const double z = context.settings.number("noise_multiplier");
   if (z == 0) return composition;
   RIVULET_RETURN_IF_ERROR(CheckNoise(context));
-  composition.mean_mechanisms = {
-      {"noise",
-       {{"deviation", z * scenario.privacy.clip / planned}, {"source", context.settings.text("noise_source")}}}};
+  // Sums as fine as exact noise takes; a coarser setting stays.
+  PartSpec& delta = composition.aggregation.parts[0];
+  const int64_t bands = context.settings.integer("bands"), separation = SeparationOf(scenario);
+  if (separation < bands) {
+    return InvalidArgument(
+        "[algorithm] name = \"dp_fedavg\" with bands = {} needs selection.name = \"spaced\" with selection.separation "
+        "= {} "
+        "or more, so that noise of one client's versions is independent",
+        bands, bands);
+  }
+  const int finest = privacy::MostFractionBits(z, scenario.privacy.clip, bands);
+  const int count_bits = std::bit_width(static_cast<uint64_t>(MostUpdatesOf(scenario) - 1));
+  delta.value_bits = std::max(delta.value_bits, delta.sum_bits - 2 - count_bits - finest);
+  composition.noise = {z,
+                       scenario.privacy.clip,
+                       context.settings.text("noise_source") == kSeeded,
+                       SamplingRateOf(scenario),
+                       bands,
+                       separation,
+                       z / NormOf(privacy::SquareRootBands(bands))};
   return composition;
 }
 
@@ -86,7 +133,7 @@ RIVULET_ALGORITHM(
     "norm `privacy.clip`, and the server adds Gaussian noise to their mean. All updates count the same, and the sum "
     "is divided by `server.clients_per_round` for any number of updates. This algorithm does not compute the privacy "
     "of many rounds.",
-    {NoiseMultiplier(), NoiseSource()}, DpFedAvg,
+    {NoiseMultiplier(), NoiseSource(), Bands()}, DpFedAvg,
     "K = server.clients_per_round,  S = privacy.clip,  z = noise_multiplier\n"
     "w ← w + server.learning_rate · ( (1/K) · Σ_k (w_k − w) · min(1, S / ‖w_k − w‖) + N(0, (z · S / K)²) )");
 

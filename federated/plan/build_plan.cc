@@ -210,6 +210,15 @@ StatusOr<ModelLayout> ModelLayoutOf(const ModelDef& model) {
   return ModelLayout::Create(variables);
 }
 
+void AddSecureSum(const SecureSum& secure, proto::SecureSumDef& message) {
+  message.set_protocol(secure.protocol);
+  message.set_min_cohort(secure.min_cohort);
+  message.set_min_survivors(secure.min_survivors);
+  message.set_max_colluding(secure.max_colluding);
+  message.set_drop_out(secure.drop_out);
+  message.set_least_sum(secure.least_sum);
+}
+
 // What a program that reads the first format alone would pass over, and so train something else.
 bool NeedsNewestFormat(const proto::Plan& plan) {
   const auto second_gradient = [](const proto::LocalProgramDef& program) {
@@ -217,7 +226,8 @@ bool NeedsNewestFormat(const proto::Plan& plan) {
                                [](const proto::PassDef& pass) { return !pass.other_gradient_by().empty(); });
   };
   const proto::FlatNamesDef& flats = plan.flats();
-  return !plan.model().download().empty() || flats.numbers_size() + flats.measured_size() + flats.declared_size() > 0 ||
+  return !plan.model().download().empty() || plan.aggregation().has_secure() ||
+         flats.numbers_size() + flats.measured_size() + flats.declared_size() > 0 ||
          std::ranges::any_of(plan.aggregation().parts(), &proto::PartDef::has_only_where) ||
          std::ranges::any_of(plan.programs(), second_gradient);
 }
@@ -324,6 +334,7 @@ StatusOr<std::shared_ptr<const Plan>> Plan::Build(const Scenario& scenario, cons
   aggregation.set_updates_per_version(spec.updates_per_version);
   aggregation.set_weight_fraction_bits(spec.weight_fraction_bits);
   aggregation.set_staleness_bits(spec.staleness_bits);
+  if (spec.secure.on()) AddSecureSum(spec.secure, *aggregation.mutable_secure());
   for (const PartSpec& part : spec.parts) {
     proto::PartDef& entry = *aggregation.add_parts();
     entry.set_name(part.name);
@@ -354,6 +365,14 @@ StatusOr<std::shared_ptr<const Plan>> Plan::Build(const Scenario& scenario, cons
     proto::ScalarDef& entry = *aggregation.add_scalars();
     entry.set_name(scalar.name);
     entry.set_weigh(scalar.weigh);
+  }
+
+  if (composition.noise.any() && !composition.noise.seeded) {
+    proto::PrivacyDef& claim = *plan.mutable_privacy();
+    claim.set_noise_multiplier(composition.noise.claimed);
+    claim.set_sampling_rate(composition.noise.sampling_rate);
+    claim.set_cohort(scenario.server.clients_per_round);
+    claim.set_replace_one(composition.noise.sampling_rate == 1);
   }
 
   // What every client will ask of these bytes is asked here first.

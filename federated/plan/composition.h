@@ -57,6 +57,18 @@ struct TaskPolicy {
   double staleness_exponent = 0;  // an update τ versions late counts 1 / (1 + τ)^this
 };
 
+// Noise that the server adds to the integer sums of each version (federated/privacy/sum_noise.h).
+struct CentralNoise {
+  double multiplier = 0;     // deviation over the clip; 0: none
+  double clip = 0;           // largest norm of an update
+  bool seeded = false;       // it follows from run.seed: a simulation's
+  double sampling_rate = 1;  // of Poisson cohorts; 1: of others
+  int64_t bands = 1;         // above 1: the noise of versions is correlated (federated/privacy/correlated_noise.h)
+  int64_t separation = 1;    // versions between two of one client's, as its selection keeps them
+  double claimed = 0;        // what one task spends, as the multiplier of one round: plans say it
+  bool any() const { return multiplier > 0; }
+};
+
 struct Composition {
   std::vector<PassBuilder> passes;          // of a training task, in their order
   std::map<std::string, PartSource> parts;  // what a client sends, and where each part lies after the last pass
@@ -81,6 +93,7 @@ struct Composition {
   // What is done to the means before the server takes a step with them (federated/mechanisms/mean_mechanisms.h), and
   // what becomes of them. No plan says it, as clients have nothing to do with it.
   std::vector<PieceSpec> mean_mechanisms;
+  CentralNoise noise;  // before them; nor does a plan say it
   PieceSpec server_optimizer = {"sgd"};
   // An algorithm says where tasks start from, the scenario's [server] all else. Nor does a plan say it.
   TaskPolicy policy;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +41,15 @@ struct FeatureSpec {
 // knows only the first names it and trains nothing, instead of training something else.
 inline constexpr uint32_t kPlanFormat = 2, kNewestPlanFormat = 3;
 
+// What the coordinator claims of the noise on the sums of each version, for sites that keep account of it
+// (client/agent/privacy_ledger.h).
+struct PrivacyClaim {
+  double noise_multiplier = 1;  // over the norm of one clipped update
+  double sampling_rate = 1;     // with which each client is drawn; 1: nothing is claimed
+  int64_t cohort = 1;           // updates that a version plans
+  bool replace_one = false;     // the neighbouring relation; else add-remove
+};
+
 // A plan as both sides use it. Immutable; shared by all workers.
 class Plan {
  public:
@@ -70,6 +80,7 @@ class Plan {
   const LocalProgram* program(TaskKind kind) const;
   // The codec by which versions travel (federated/download/download.h); "": as they are.
   const std::string& download() const { return download_; }
+  const std::optional<PrivacyClaim>& privacy() const { return privacy_; }  // nullopt: no noise is claimed
   // What it runs to train, which every plan has.
   const LocalProgram& training() const { return programs_.at(TaskKind::kTrain); }
   // Its flat variables beyond those that every plan has.
@@ -105,6 +116,7 @@ class Plan {
   std::map<TaskKind, LocalProgram> programs_;
   bool portable_kernels_ = false;
   std::string download_;
+  std::optional<PrivacyClaim> privacy_;
   AggregationSpec aggregation_, evaluation_;
 };
 

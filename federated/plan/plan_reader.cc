@@ -59,7 +59,20 @@ StatusOr<std::shared_ptr<const Plan>> PlanReader::Read(std::string bytes) {
   RIVULET_RETURN_IF_ERROR(reader.CheckLocal());
   RIVULET_RETURN_IF_ERROR(reader.ReadAggregation(message.aggregation()));
   RIVULET_RETURN_IF_ERROR(reader.SumEvaluations());
+  if (message.has_privacy()) RIVULET_RETURN_IF_ERROR(reader.ReadPrivacy(message.privacy()));
   return std::shared_ptr<const Plan>(std::move(reader.plan_));
+}
+
+Status PlanReader::ReadPrivacy(const proto::PrivacyDef& claim) {
+  const double z = claim.noise_multiplier(), rate = claim.sampling_rate();
+  if (!(z > 0 && z <= 1e6) || !(rate > 0 && rate <= 1) || claim.cohort() < 1) {
+    return InvalidArgument(
+        "the plan claims noise of {} times the clip, a sampling rate of {} and cohorts of {}; these are above 0, the "
+        "rate at most 1",
+        z, rate, claim.cohort());
+  }
+  plan_->privacy_ = PrivacyClaim{z, rate, claim.cohort(), claim.replace_one()};
+  return absl::OkStatus();
 }
 
 Status PlanReader::CheckDataSets() const {

@@ -26,6 +26,7 @@ class PlanReader {
   // Names from outside end up in messages, rows and files.
   static Status CheckName(std::string_view what, std::string_view name);
   // What is checked of several parts together.
+  Status ReadPrivacy(const proto::PrivacyDef& claim);
   Status CheckDataSets() const;
   Status CheckLocal() const;
   Status CheckMeasured() const;

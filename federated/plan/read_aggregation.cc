@@ -29,6 +29,16 @@ Status PlanReader::ReadAggregation(const proto::AggregationDef& message) {
   spec.max_weight = message.max_weight();
   spec.weight_fraction_bits = message.weight_fraction_bits();
   spec.staleness_bits = message.staleness_bits();
+  if (message.has_secure()) {
+    const proto::SecureSumDef& secure = message.secure();
+    RIVULET_RETURN_IF_ERROR(CheckName("secure aggregation", secure.protocol()));
+    spec.secure = {.protocol = secure.protocol(),
+                   .min_cohort = secure.min_cohort(),
+                   .min_survivors = secure.min_survivors(),
+                   .max_colluding = secure.max_colluding(),
+                   .drop_out = secure.drop_out(),
+                   .least_sum = secure.least_sum()};
+  }
   for (const proto::PartDef& part : message.parts()) RIVULET_RETURN_IF_ERROR(ReadPart(part, spec));
   for (const proto::ScalarDef& entry : message.scalars()) spec.scalars.push_back({entry.name(), entry.weigh()});
   RIVULET_RETURN_IF_ERROR(Annotate(ValidateSpec(spec), "the plan's aggregation"));

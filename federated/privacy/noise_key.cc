@@ -104,13 +104,18 @@ NoiseKey NoiseKey::FromBytes(std::span<const uint8_t, kBytes> bytes) {
 }
 
 StatusOr<NoiseKey> NoiseKey::Create(FileSystem& files, const std::string& path) {
+  RIVULET_ASSIGN_OR_RETURN(NoiseKey key, Generate());
+  RIVULET_RETURN_IF_ERROR(key.Write(files, path));
+  return key;
+}
+
+Status NoiseKey::Write(FileSystem& files, const std::string& path) const {
   if (files.Exists(path)) {
     return AlreadyExists("'{}' is there already; a noise key is never replaced, so resume its run or name another file",
                          path);
   }
-  RIVULET_ASSIGN_OR_RETURN(NoiseKey key, Generate());
   const std::string part = path + ".part";
-  const SecretText text(FileTextOf(key.data()));
+  const SecretText text(FileTextOf(data()));
   RIVULET_RETURN_IF_ERROR(MakePrivateFile(part));
   const auto write = [&]() -> Status {
     RIVULET_RETURN_IF_ERROR(WriteFile(files, part, text.view()));
@@ -122,7 +127,7 @@ StatusOr<NoiseKey> NoiseKey::Create(FileSystem& files, const std::string& path) 
     if (files.Exists(part)) files.Remove(part).IgnoreError();  // the first error is the one to tell
     return Annotate(status, "writing the noise key");
   }
-  return key;
+  return status;
 }
 
 StatusOr<NoiseKey> NoiseKey::Read(FileSystem& files, const std::string& path) {

@@ -37,6 +37,8 @@ class NoiseKey {
   // begin. What a crash leaves is "PATH.part", which the next call replaces. ALREADY_EXISTS: something is at `path`; a
   // key is never replaced, since versions were made with it. Others: as FileSystem.
   static StatusOr<NoiseKey> Create(FileSystem& files, const std::string& path);
+  // The second half of Create, for a key that Generate made. Errors as Create.
+  Status Write(FileSystem& files, const std::string& path) const;
   // NOT_FOUND: no such file. FAILED_PRECONDITION: others than its owner may read it. DATA_LOSS: it is not what Create
   // writes. No message shows any of its bytes.
   static StatusOr<NoiseKey> Read(FileSystem& files, const std::string& path);

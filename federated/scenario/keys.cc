@@ -11,7 +11,7 @@ const std::vector<Key>& Keys() {
   static const auto* const keys = [] {
     auto* all = new std::vector<Key>;
     for (const auto section : {RunKeys, ModelKeys, DataKeys, ClientKeys, AlgorithmKeys, ServerKeys, SelectionKeys,
-                               PrivacyKeys, UpdateKeys, EvaluationKeys, AttackKeys, DevicesKeys})
+                               PrivacyKeys, SecureKeys, UpdateKeys, EvaluationKeys, AttackKeys, DevicesKeys})
       std::ranges::move(section(), std::back_inserter(*all));
     return all;
   }();

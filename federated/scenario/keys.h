@@ -113,6 +113,7 @@ std::vector<Key> ClientKeys();
 std::vector<Key> AlgorithmKeys();
 std::vector<Key> SelectionKeys();
 std::vector<Key> PrivacyKeys();
+std::vector<Key> SecureKeys();
 std::vector<Key> UpdateKeys();
 std::vector<Key> ServerKeys();
 std::vector<Key> EvaluationKeys();

@@ -170,6 +170,18 @@ struct PrivacyConfig {                  // what a client does to its update befo
   double clip = 0;                      // largest norm; 0: none
   double noise = 0;                     // deviation, as a multiple of clip; 0: none
   std::string noise_source = "secure";  // secure, seeded
+  double epsilon = 0;                   // budget of the run against who sees its models; 0: none
+  double delta = 1e-5;                  // of every epsilon that is reported
+};
+
+struct SecureConfig {             // [privacy] secure and the keys beside it: how updates are summed
+  std::string protocol = "none";  // key: privacy.secure; none, arithmetic, secagg_plus
+  int64_t min_survivors = 3;      // clients in a sum
+  int64_t min_cohort = 3;         // clients whose keys a cohort lists
+  int64_t max_colluding = 0;      // names of the population that may collude with a lying coordinator
+  double drop_out = 0.1;          // the share of a cohort that may drop out
+  int64_t least_sum = 1;          // honest clients in the smallest sum that a lying coordinator may learn
+  bool on() const { return protocol != "none"; }
 };
 
 struct UpdateConfig {
@@ -206,6 +218,7 @@ struct ServerConfig {
   std::string weights = "examples";  // what an update counts where its algorithm does not say: or "uniform"
   int64_t max_weight = 65536;
   int64_t value_bits = 10;
+  int64_t sum_bits = 64;
   int64_t staging_megabytes = 64;   // updates in memory before they spill to an unlinked file
   bool checkpoint_reports = false;  // updates lie on disk before they are acknowledged
 
@@ -243,6 +256,7 @@ struct Scenario {
   AlgorithmConfig algorithm;
   SelectionConfig selection;
   PrivacyConfig privacy;
+  SecureConfig secure;
   UpdateConfig update;
   ServerConfig server;
   EvaluationConfig evaluation;

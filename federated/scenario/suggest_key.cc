@@ -20,7 +20,6 @@ struct OtherName {
 constexpr OtherName kOtherNames[] = {
     {"server", "lr", "server.learning_rate"},
     {"server", "momentum", "algorithm.beta"},
-    {"privacy", "epsilon", "privacy.noise"},
     {"privacy", "noise_multiplier", "privacy.noise"},
     {"privacy", "sigma", "privacy.noise"},
     {"privacy", "clip_norm", "privacy.clip"},

@@ -120,6 +120,8 @@ Value ToArray(const toml::array& array) {
   if (texts.size() == array.size()) return texts;
   if (numbers.size() == array.size()) return numbers;
   if (tables.size() == array.size()) return tables;
+  const bool decimals = std::ranges::all_of(array, [](const toml::node& item) { return item.is_number(); });
+  if (decimals) return UnsupportedValue{"an array of decimals"};
   return UnsupportedValue{"an array of other things"};
 }
 

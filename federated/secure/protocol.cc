@@ -24,6 +24,15 @@ Status CheckAtLeast(std::string_view key, int64_t value, int64_t asked) {
 
 }  // namespace
 
+SecureSettings SettingsOf(const SecureSum& sum, int word_bits) {
+  return {.min_cohort = sum.min_cohort,
+          .min_survivors = sum.min_survivors,
+          .max_colluding = sum.max_colluding,
+          .drop_out = sum.drop_out,
+          .least_sum = sum.least_sum,
+          .word_bits = word_bits};
+}
+
 GraphNeeds NeedsOf(const SecureSettings& settings, int64_t members) {
   return {.members = members,
           .colluding = std::min(settings.max_colluding, members),

@@ -20,6 +20,7 @@
 #include "certificates/certificate.h"
 #include "certificates/revocation_list.h"
 #include "engine/base/status.h"
+#include "federated/aggregation/secure_sum.h"
 #include "federated/secure/context.h"
 #include "federated/secure/graph_shape.h"
 
@@ -34,6 +35,8 @@ struct SecureSettings {
   int64_t least_sum = 1;      // the least α: see SmallestHonestSum
   int word_bits = 32;         // 32 or 64
 };
+// As a plan's aggregation states them, with sums of `word_bits`.
+SecureSettings SettingsOf(const SecureSum& sum, int word_bits);
 GraphNeeds NeedsOf(const SecureSettings& settings, int64_t members);
 
 // What a site asks of every plan.

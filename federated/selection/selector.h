@@ -87,6 +87,9 @@ class Selector {
   // Whether it wants CohortDraw::known. What a version's clients said is known when the version is there, so such a
   // selector goes with rounds whose cohort is drawn at once.
   virtual bool remembers() const { return true; }
+  // Below 1: each member is in a draw with this probability, independently of all others (poisson_draw.h), and nobody
+  // takes another's place. The order is then of those who are.
+  virtual double rate() const { return 1; }
   // The ranks of `draw`, whose `known` must live as long as this call alone.
   virtual std::unique_ptr<Order> OrderOf(const CohortDraw& draw) const = 0;
 };

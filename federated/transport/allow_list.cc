@@ -19,7 +19,7 @@ StatusOr<std::set<std::string, std::less<>>> ParseClientNames(std::string_view t
       return InvalidArgument("line {} of '{}' names '{}' again; each client stands there once", number, where, line);
     }
   }
-  if (names.empty()) return InvalidArgument("'{}' names nobody; write a client's name on each line", where);
+  if (names.empty()) return InvalidArgument("'{}' has no names; write a client's name on each line", where);
   return names;
 }
 
@@ -53,8 +53,10 @@ Status AllowList::Admit(const Caller& caller) {
   if (hooks_.approved && hooks_.approved(caller.name)) return absl::OkStatus();
   if (hooks_.on_stranger && CheckDisplayName("a client's name", caller.name).ok()) hooks_.on_stranger(caller.name);
   const std::string name = DisplayText(caller.name, 80);
-  teller_.Tell(fmt::format("refused client '{}', whom nobody expects; to admit it, add its name to '{}'", name, path_));
-  return PermissionDenied("client '{}' is not expected here; ask who runs the coordinator to add it to the list", name);
+  teller_.Tell(
+      fmt::format("refused client '{}', which is not expected; to admit it, add its name to '{}'", name, path_));
+  return PermissionDenied("client '{}' is not expected here; ask the coordinator's operator to add it to the list",
+                          name);
 }
 
 // An aggregator has proved who it is; whom it serves is nobody the less to be expected.

@@ -13,8 +13,8 @@ Status OperatorOf(const grpc::ServerContextBase& context, PeerIdentity peer, Ope
     // Nothing proves who it is but that it is on this machine.
     if (!IsLoopbackPeer(context.peer())) {
       return PermissionDenied(
-          "without TLS only this coordinator's own machine may steer it, and the call came from elsewhere; call it at "
-          "127.0.0.1 there, or start it with --tls and come with the certificate of an operator");
+          "without TLS only the coordinator's own machine may steer it, and this call came from elsewhere; call "
+          "127.0.0.1 there, or use --tls and an operator's certificate");
     }
     caller->name = "local";
     return absl::OkStatus();
@@ -58,7 +58,7 @@ Status Callers::IdentifyBy(PeerIdentity peer, Caller* caller) const {
   }
   if (!caller->name.empty() && caller->name != name.id) {
     return PermissionDenied(
-        "a call in the name of '{}' came with the certificate of '{}'; a client is called what its certificate says",
+        "a call in the name of '{}' came with the certificate of '{}'; a client has the name of its certificate",
         DisplayText(caller->name, 80), name.ToString());
   }
   caller->proven = name.role == Role::kAggregator ? Caller::Proven::kAggregator : Caller::Proven::kClient;

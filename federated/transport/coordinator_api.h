@@ -86,6 +86,7 @@ struct TaskProgress {
   TaskId task;
   // Trained and folded into the partial that this site keeps open: nothing is missing but the hand-over.
   bool held = false;
+  int step = 0;  // of a task in steps: the last one that this site has begun
 };
 
 struct PollRequest {
@@ -221,6 +222,7 @@ struct Submission {
     // site has is offered again.
     kPartial = 1,
     kState = 2,  // what `task` proposes as its client's state, by a site that shares no disk with the next one
+    kStep = 3,  // the answer to a step of secure aggregation (federated/secure/protocol.h); of its sum's step the words
   };
   TaskId task;               // of a partial: ""
   int step = 0;              // as the task has it

@@ -75,7 +75,7 @@ class DownloadStream final : public ServerStream<grpc::ServerWriteReactor<grpc::
   Status Open() {
     RIVULET_ASSIGN_OR_RETURN(const BlobId blob, FromMessage(request_.id()));
     if (blob.form == BlobId::Form::kState && !shared().admit_sites) {
-      return PermissionDenied("'{}' asks for what a client keeps, and no site that may is admitted here",
+      return PermissionDenied("'{}' asks for a client's state, and no site with that right is admitted here",
                               caller().name);
     }
     if (request_.offset() < 0) return OutOfRange("offset {} of a blob is negative", request_.offset());

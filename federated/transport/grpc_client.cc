@@ -129,8 +129,7 @@ class Writer final : public ChunkWriter {
       return absl::OkStatus();
     }
     if (!reply.has_staged() || reply.staged().crcs_size() > bytes / BlockCrcs::kBlockBytes) {
-      return Internal("the coordinator answered an upload of {} bytes with something other than what is staged of it",
-                      bytes);
+      return Internal("the coordinator's answer to an upload of {} bytes does not say how many are staged", bytes);
     }
     if (reply.staged().zstd()) packing_ = Packing::kZstd;
     staged_.assign(reply.staged().crcs().begin(), reply.staged().crcs().end());

@@ -132,6 +132,7 @@ void ToMessage(const PollRequest& request, rpc::PollRequestProto* message) {
     rpc::TaskProgressProto* to = message->add_working_on();
     to->set_task(progress.task);
     to->set_held(progress.held);
+    to->set_step(progress.step);
   }
   message->set_want(request.want);
   message->set_hold_ms(request.hold_ms);
@@ -152,7 +153,8 @@ StatusOr<PollRequest> FromMessage(const rpc::PollRequestProto& message) {
     request.serves.names.push_back({from.name(), FromMessages(from.datasets())});
   }
   for (const rpc::TaskProgressProto& from : message.working_on()) {
-    request.working_on.push_back({.task = from.task(), .held = from.held()});
+    if (from.step() < 0) return InvalidArgument("a site is at step {} of task '{}'", from.step(), from.task());
+    request.working_on.push_back({.task = from.task(), .held = from.held(), .step = from.step()});
   }
   request.want = message.want();
   request.hold_ms = message.hold_ms();
@@ -235,7 +237,7 @@ StatusOr<Submission> FromMessage(const rpc::SubmissionProto& message) {
   RIVULET_RETURN_IF_ERROR(ReadSiteColumns(message.measured(), "a submission", submission.measured));
   if (message.train_seconds() != 0) submission.measured.train_seconds = message.train_seconds();
   submission.gather = message.gather();
-  RIVULET_ASSIGN_OR_RETURN(submission.kind, ToEnum(message.kind(), Submission::Kind::kState, "a submission of kind"));
+  RIVULET_ASSIGN_OR_RETURN(submission.kind, ToEnum(message.kind(), Submission::Kind::kStep, "a submission of kind"));
   return submission;
 }
 

@@ -164,7 +164,7 @@ class ServerStream : public Reactor {
 
  private:
   void Become(Doing doing) {
-    RIVULET_CHECK(doing_ != Doing::kFinishing, "a stream goes on after its end");
+    RIVULET_CHECK(doing_ != Doing::kFinishing, "a stream continues after its end");
     doing_ = doing;
   }
 

@@ -92,7 +92,7 @@ class UploadStream final : public ServerStream<grpc::ServerBidiReactor<grpc::Byt
     ArrivedSubmit& submit = taken_.submit;
     if (submit.message.has_resume()) return writer_->Resume(submit.message.resume());
     if (!submit.has_chunk) {
-      return InvalidArgument("an upload has one header, then where it goes on, chunks, and its end");
+      return InvalidArgument("an upload has one header, then its offset, chunks, and its end");
     }
     RIVULET_RETURN_IF_ERROR(submit.data.Unpack());
     shared().counts.up += submit.data.size();
@@ -118,10 +118,9 @@ class UploadStream final : public ServerStream<grpc::ServerBidiReactor<grpc::Byt
     RIVULET_ASSIGN_OR_RETURN(const Submission submission, FromMessage(header.submission()));
     what_ = submission.task.empty() ? "a partial" : fmt::format("task '{}'", submission.task);
     const bool partial = submission.kind == Submission::Kind::kPartial;
-    if (submission.kind != Submission::Kind::kUpdate &&
-        !(partial ? MayBringPartials(shared(), caller()) : shared().admit_sites)) {
-      return PermissionDenied("'{}' brings what only a site of many clients has, and none is admitted here",
-                              caller().name);
+    const bool own = submission.kind == Submission::Kind::kUpdate || submission.kind == Submission::Kind::kStep;
+    if (!own && !(partial ? MayBringPartials(shared(), caller()) : shared().admit_sites)) {
+      return PermissionDenied("'{}' submits as a site of many clients, and none is admitted here", caller().name);
     }
     RIVULET_ASSIGN_OR_RETURN(writer_, shared().api.Submit(caller(), submission));
     return absl::OkStatus();

@@ -6,6 +6,8 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <string>
+#include <utility>
 
 namespace rivulet {
 namespace {
@@ -48,6 +50,16 @@ std::vector<double> Ticks(const Scale& scale, int count) {
        static_cast<double>(k) * step <= scale.high + step * 1e-9; ++k)
     ticks.push_back(static_cast<double>(k) * step);
   return ticks;
+}
+
+// As wide as the room beside the axis: "34.65M" for 34,650,000.
+std::string TickText(double tick) {
+  if (std::abs(tick) < 1e-12) return "0";
+  constexpr std::pair<double, const char*> kMultiples[] = {{1e9, "G"}, {1e6, "M"}};
+  for (const auto& [multiple, letter] : kMultiples)
+    if (std::abs(tick) >= multiple && std::abs(tick) < 1e4 * multiple)
+      return fmt::format("{:.5g}{}", tick / multiple, letter);
+  return fmt::format("{:.6g}", tick);
 }
 
 // Beside colours, for those who see none.
@@ -94,8 +106,7 @@ Picture ChartPicture(const Chart& chart) {
     Mark& line = picture.Line({{frame.left, at_y(tick)}, {frame.right, at_y(tick)}});
     line.opacity = 0.15;
     line.part = "y";
-    picture.Text(frame.left - 8, at_y(tick) + 4, fmt::format("{:.6g}", std::abs(tick) < 1e-12 ? 0 : tick), Anchor::kEnd)
-        .part = "y";
+    picture.Text(frame.left - 8, at_y(tick) + 4, TickText(tick), Anchor::kEnd).part = "y";
   }
   for (const double tick : Ticks(x, chart.in_page ? 6 : 8)) {
     if (tick != std::floor(tick)) continue;  // there is no half a round

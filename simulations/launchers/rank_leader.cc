@@ -2,9 +2,11 @@
 #include <chrono>
 #include <iterator>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "client/calls/coordinator_calls.h"
+#include "engine/base/display_name.h"
 #include "simulations/launchers/joined_partials.h"
 #include "simulations/launchers/rank_crew.h"
 #include "simulations/launchers/rank_messages.h"
@@ -197,16 +199,32 @@ Status RankLeader::Step(const std::vector<Task>& tasks) {
   StatusOr<LocalTaskServer::Done> done = slice_.Do(std::move(own));
   Status status = done.status();
   if (!done.ok()) done.emplace();
-  for (const std::string& bytes : ranks_.Gather("")) {
-    if (const Status taken = TakeReport(bytes, *done); status.ok()) status = taken;
-  }
+  const std::vector<std::string> reports = ranks_.Gather("");
+  for (size_t rank = 1; rank < reports.size(); ++rank) status.Update(TakeReport(reports[rank], *done));
+  // A task that no rank answers for would be waited for without end: leases of a simulation never expire.
+  std::set<TaskId> unanswered;
+  for (const Task& task : tasks) unanswered.insert(task.id);
+  const auto answered = [&](const TaskId& task) -> Status {
+    if (unanswered.erase(task) == 1) return absl::OkStatus();
+    return Internal("a rank answered for a task that it does not have, '{}'; start one program on all ranks",
+                    DisplayText(task, 80));
+  };
+  for (const TaskFailure& failure : done->failures) status.Update(answered(failure.task));
   for (const TaskGathering& gathering : gatherings) {
     StatusOr<LocalTaskServer::Folded> all =
         JoinPartials(ranks_, options_.plan->aggregation(gathering.kind), gathering.base_version,
                      std::move(done->folded[gathering.gather]));
-    if (status.ok()) status = all.ok() ? Keep(gathering, *std::move(all)) : all.status();
+    status.Update(all.status());
+    for (size_t i = 0; status.ok() && i < all->records.size(); ++i) status = answered(all->records[i].task);
+    if (status.ok()) status = Keep(gathering, *std::move(all));
   }
   RIVULET_RETURN_IF_ERROR(status);
+  if (!unanswered.empty()) {
+    return Internal(
+        "a rank answered for other tasks than its own ({} of {} are missing, '{}' is one); start one program "
+        "on all ranks",
+        unanswered.size(), tasks.size(), *unanswered.begin());
+  }
   for (const TaskFailure& failure : done->failures) RIVULET_RETURN_IF_ERROR(Fail(failure));
   return absl::OkStatus();
 }
@@ -264,7 +282,6 @@ std::vector<std::string> RankLeader::Deal(const std::vector<Task>& tasks, std::v
 }
 
 Status RankLeader::TakeReport(const std::string& bytes, LocalTaskServer::Done& done) {
-  if (bytes.empty()) return absl::OkStatus();  // this rank's own
   Unpacker report(bytes);
   const std::string_view error = report.Text();
   if (!error.empty()) return Aborted("a rank failed: {}", error);
@@ -273,6 +290,7 @@ Status RankLeader::TakeReport(const std::string& bytes, LocalTaskServer::Done& d
     const std::string_view client_id = report.Text();
     const TaskId task(report.Text());
     const std::string_view state = report.Text();
+    if (!report.ok() || options_.states == nullptr) break;
     RIVULET_RETURN_IF_ERROR(options_.states->Propose(options_.run_id, client_id, task, std::string(state)));
   }
   return report.ok() ? absl::OkStatus() : Internal("a rank reports otherwise than this version does");

@@ -6,16 +6,8 @@
 //                           they train.
 //   names                   under TLS all threads of a worker have its certificate's name; here each gets a separate
 //                           one
-//
-//   Fetch(InvitationBlob)   what a worker must know, before it asks for work
-//   silence                 a worker that has said nothing for `lease` is gone, and what it had is offered to others.
-//                           Leases of a simulation do not lapse by themselves: threads beside the coordinator say
-//                           nothing while they train.
 //   strangers               over plaintext anybody may invent names: so many sites are known at a time, and log lines
-//   are
-//                           limited in rate
-//   names                   under TLS all threads of a worker bear its certificate's name; here each gets one of its
-//   own
+//                           are limited in rate
 #pragma once
 
 #include <chrono>

@@ -82,6 +82,7 @@ StatusOr<TrialResult> Trials::Run(const Scenario& scenario, const CoordinatorObs
   result.run_id = simulation->run_id();
   // Now, so that a process that is killed leaves a run that is found among its own.
   RIVULET_RETURN_IF_ERROR(Tag(result.run_id));
+  if (options_.on_run) options_.on_run(result.run_id);
   bool stopped;
   {
     MutexLock lock(mutex_);

@@ -18,8 +18,9 @@ namespace rivulet {
 
 struct TrialOptions {
   std::string db_path;
-  std::string tag;  // that every run of the sweep gets
-  int workers = 0;  // as SimulationOptions
+  std::string tag;                                             // that every run of the sweep gets
+  int workers = 0;                                             // as SimulationOptions
+  std::function<void(const std::string& run_id)> on_run = {};  // of each run, before its first round
 };
 
 struct TrialResult {

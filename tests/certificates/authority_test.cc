@@ -2,6 +2,7 @@
 
 #include <openssl/core_names.h>
 #include <openssl/pem.h>
+#include <openssl/x509v3.h>
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -178,6 +179,32 @@ TEST_F(Authorities, RevokedCertificate_IsNamedAsAFactIfThisAuthoritySignedIt) {
   const Status forged = VerifyCertificate(certificate, certificate, &list, CertificatePurpose::kConnect, now());
   EXPECT_FALSE(forged.ok());
   EXPECT_EQ(FactOf(forged, kRevokedFact), "");
+}
+
+// `rivulet ca` signs none; other programs may, with the authority's key.
+TEST_F(Authorities, NodeWhoseCertificateMaySignOthers_IsRefused) {
+  ASSERT_OK(Issue("client/a", "a"));
+  ASSERT_OK_AND_ASSIGN(const auto authority, Open());
+  ASSERT_OK_AND_ASSIGN(const KeyHandle key, ReadKey(ContentOf(Path("ca/authority.key")), "key"));
+  ASSERT_OK_AND_ASSIGN(const Certificate good, ReadCertificate(ContentOf(Path("a/node.crt")), "a"));
+  const auto verified = [&](const Certificate& certificate) {
+    return VerifyCertificate(certificate, authority->certificate(), nullptr, CertificatePurpose::kConnect, now());
+  };
+  for (const char* constraints : {"critical,CA:FALSE", "critical,CA:TRUE", "CA:TRUE,pathlen:0"}) {
+    X509Handle x509(X509_dup(good.x509.get()));
+    const int place = X509_get_ext_by_NID(x509.get(), NID_basic_constraints, -1);
+    ASSERT_GE(place, 0);
+    X509_EXTENSION_free(X509_delete_ext(x509.get(), place));
+    const ExtensionHandle extension(X509V3_EXT_conf_nid(nullptr, nullptr, NID_basic_constraints, constraints));
+    ASSERT_EQ(X509_add_ext(x509.get(), extension.get(), -1), 1);
+    ASSERT_GT(X509_sign(x509.get(), key.get(), EVP_sha256()), 0);
+    ASSERT_OK_AND_ASSIGN(const Certificate certificate, CertificateOf(std::move(x509), "changed"));
+    if (std::string_view(constraints) == "critical,CA:FALSE") {
+      EXPECT_OK(verified(certificate)) << "signed anew, it counts as before";
+    } else {
+      EXPECT_THAT(verified(certificate), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("(CA:TRUE)")));
+    }
+  }
 }
 
 TEST_F(Authorities, Revoke_IsInTheListAndCannotBeDoneTwice) {

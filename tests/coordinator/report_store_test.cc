@@ -42,15 +42,35 @@ class ReportStoreTest : public testing::FolderTest {
 TEST_F(ReportStoreTest, Report_IsReadAsItWasKept) {
   ReportStore store = Open();
   EXPECT_THAT(store.Read("task"), StatusIs(absl::StatusCode::kNotFound));
-  ASSERT_OK(store.Keep("task", base_, 1.5, "an update"));
+  const TaskResult measured = {.update_norm = 2.5, .train_seconds = 1.5, .fold_seconds = 0.5, .lanes = 3, .tf32 = true};
+  ASSERT_OK(store.Keep("task", base_, measured, "an update"));
   ASSERT_OK_AND_ASSIGN(const KeptReport report, store.Read("task"));
   EXPECT_EQ(report.base, base_);
-  EXPECT_EQ(report.train_seconds, 1.5);
+  EXPECT_EQ(report.measured, measured);
   EXPECT_EQ(report.update, "an update");
-  ASSERT_OK(store.Keep("empty", base_, 0, ""));
+  ASSERT_OK(store.Keep("empty", base_, {}, ""));
   EXPECT_EQ(store.Read("empty")->update, "");
   store.Remove("task");
   EXPECT_THAT(store.Read("task"), StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST_F(ReportStoreTest, ReportOfVersion01_IsRead) {
+  ReportStore store = Open();
+  ASSERT_OK(store.Keep("task", base_, {}, ""));
+  const std::string path = Path("run/reports/") + Files()[0];
+  const double seconds = 1.5;
+  const std::string bytes(reinterpret_cast<const char*>(&seconds), sizeof(seconds));
+  ASSERT_OK(WriteSealedFile(fs_, path, {"RVREPT01", base_.AsBytes(), bytes, "an update"}));
+  ASSERT_OK_AND_ASSIGN(const KeptReport report, store.Read("task"));
+  EXPECT_EQ(report.base, base_);
+  EXPECT_EQ(report.measured, TaskResult{.train_seconds = 1.5});
+  EXPECT_EQ(report.update, "an update");
+  for (const std::string& cut :
+       {std::string("RVREPT01") + std::string(39, 'x'), std::string("RVREPT02") + std::string(35, 'x'),
+        std::string("RVREPT02") + std::string(32, 'x') + std::string("\1\0\0\0", 4)}) {
+    ASSERT_OK(WriteSealedFile(fs_, path, {cut}));
+    EXPECT_THAT(store.Read("task"), StatusIs(absl::StatusCode::kDataLoss)) << cut.size();
+  }
 }
 
 TEST_F(ReportStoreTest, Partial_IsReadAsItWasKept) {
@@ -61,7 +81,7 @@ TEST_F(ReportStoreTest, Partial_IsReadAsItWasKept) {
   EXPECT_THAT(kept.tasks, ElementsAre("t0", "t1"));
   ASSERT_OK_AND_ASSIGN(const KeptReport report, store.Read(kept));
   EXPECT_EQ(report.base, base_);
-  EXPECT_EQ(report.train_seconds, 0);
+  EXPECT_EQ(report.measured, TaskResult());
   EXPECT_EQ(report.update, PartialOf(tasks));
   store.Remove("t1");
   EXPECT_THAT(Files(), IsEmpty()) << "a partial goes with any of its tasks";
@@ -84,7 +104,7 @@ TEST_F(ReportStoreTest, FileOfAnotherKind_IsDataLoss) {
   EXPECT_THAT(partial(head.substr(1)), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("no report of this program")));
   EXPECT_THAT(partial("RVREPT01" + head.substr(8)), StatusIs(absl::StatusCode::kDataLoss));
 
-  ASSERT_OK(store.Keep("task", base_, 0, "u"));
+  ASSERT_OK(store.Keep("task", base_, {}, "u"));
   const std::string path = Path("run/reports/" + Sha256Of("task").Hex().substr(0, 32) + ".report");
   ASSERT_OK(WriteSealedFile(fs_, path, {head}));
   EXPECT_THAT(store.Read("task"), StatusIs(absl::StatusCode::kDataLoss));
@@ -95,10 +115,10 @@ TEST_F(ReportStoreTest, FileOfAnotherKind_IsDataLoss) {
 }
 
 TEST_F(ReportStoreTest, WhatAProcessLeft_IsTakenOnce) {
-  ASSERT_OK(Open().Keep("a", base_, 0, "u"));
-  ASSERT_OK(Open().Keep("b", base_, 0, "u"));
+  ASSERT_OK(Open().Keep("a", base_, {}, "u"));
+  ASSERT_OK(Open().Keep("b", base_, {}, "u"));
   ReportStore store = Open();
-  ASSERT_OK(store.Keep("c", base_, 0, "u"));
+  ASSERT_OK(store.Keep("c", base_, {}, "u"));
   EXPECT_TRUE(store.TakeLeft("a"));
   EXPECT_FALSE(store.TakeLeft("a"));
   EXPECT_FALSE(store.TakeLeft("c")) << "its own";
@@ -144,7 +164,7 @@ TEST_F(ReportStoreTest, PartialThatIsDamaged_IsToldAndGoes) {
 TEST_F(ReportStoreTest, RemoveAll_LeavesWhatIsAnothers) {
   ReportStore::RemoveAll(fs_, Path("run"));  // nothing was kept
   const std::vector<TaskId> tasks = {"t0"};
-  ASSERT_OK(Open().Keep("a", base_, 0, "u"));
+  ASSERT_OK(Open().Keep("a", base_, {}, "u"));
   ASSERT_OK(Open().KeepPartial("s", tasks, base_, PartialOf(tasks)));
   Write("run/reports/notes.txt", "a note");
   ReportStore::RemoveAll(fs_, Path("run"));

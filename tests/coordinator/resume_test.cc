@@ -275,7 +275,7 @@ TEST_F(ResumeTest, NewestModelMissing_GoesOnFromTheOneBeforeToTheSameBits) {
   bool said = false;
   for (const EventRow& event : Value(history->Events(run_id_))) {
     said |= event.message ==
-            "the model of round 2 is missing; the run goes on from round 1 and makes what came after it again";
+            "the model of round 2 is missing; the run resumes from round 1 and makes the later rounds again";
   }
   EXPECT_TRUE(said);
 }

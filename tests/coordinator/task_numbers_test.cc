@@ -82,7 +82,7 @@ TEST_F(TaskNumbersTest, UpdateThatDeclaresAnother_IsRefused) {
   ASSERT_OK_AND_ASSIGN(const SubmitResult result,
                        Send(*coordinator, client, reply.tasks[0].id, UpdateThatSays(1, 1000)));
   EXPECT_EQ(result.kind, SubmitResult::Kind::kRefused);
-  EXPECT_THAT(result.reason, HasSubstr("does not declare the number 'weight' that its task brought, 1"));
+  EXPECT_THAT(result.reason, HasSubstr("does not declare its task's number 'weight', 1"));
   coordinator->Stop();
 }
 

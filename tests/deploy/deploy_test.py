@@ -244,11 +244,12 @@ class Service(RivuletTest):
         code, printed = run("systemd-analyze", "security", "--offline=yes", "--threshold=15", unit)
         self.assertEqual(code, 0, printed[-300:])
 
-    def test_it_is_started_again_unless_a_setting_is_wrong_and_leaves_no_core(self):
+    def test_it_is_started_again_unless_a_setting_is_wrong_has_bounded_memory_and_leaves_no_core(self):
         settings = dict(line.split("=", 1) for line in (DEPLOY / "systemd/rivulet@.service").read_text().splitlines()
                         if re.match(r"[A-Z]\w+=", line))
-        self.assertEqual([settings[key] for key in ("Restart", "RestartPreventExitStatus", "StartLimitIntervalSec", "LimitCORE", "User")],
-                         ["on-failure", "2", "0", "0", "rivulet"])
+        self.assertEqual([settings[key] for key in ("Restart", "RestartPreventExitStatus", "StartLimitIntervalSec", "LimitCORE", "User",
+                                                    "MemoryMax")],
+                         ["on-failure", "2", "0", "0", "rivulet", "80%"])
         wrong = self.run_rivulet("coordinator", self.scenario, "--listen", "127.0.0.1:0", "--insecure", "--set", "run.rounds=none")
         self.assertEqual(wrong.code, 2, wrong)
 

@@ -63,6 +63,13 @@ class AlgorithmLibrary(RivuletTest):
                       db="mean.sqlite")
         self.assertEqual(len(self.digests()), len(self.digests("mean.sqlite")))
 
+    def test_a_library_that_ends_the_process_is_no_success(self):
+        leaving = ["simulate", self.scenario, "--algorithm-library", os.environ["RIVULET_EXITING_LIBRARY"], "--set", "algorithm.name=leaving"]
+        for env in ({}, {"RIVULET_EXIT_AT_LOADING": "1"}):
+            with self.subTest(env):
+                result = self.run_rivulet(*leaving, env=env, code=1)
+                self.assertIn("rivulet: a library ended the process before the command was done", result.err)
+
     def test_without_it_its_names_are_unknown(self):
         result = self.run_rivulet("simulate", self.scenario, "--set", "algorithm.name=damped")
         self.assert_refused(result, "algorithm.name", "damped")

@@ -347,6 +347,27 @@ class Dashboard(RivuletTest):
         self.assertNotIn("run.seed", page.text)
         self.assertIn("algorithm.mu", page.text)
 
+    def test_pages_of_runs_that_predict_numbers(self):
+        self.write("prices.csv", "rooms,area,price\n" + "".join(f"{1 + i % 5},{40 + i % 90},{300_000 * (1 + i % 5) + 999 * (i % 90)}\n" for i in range(200)))
+        self.run_rivulet("data", "import", "csv", "--from", "prices.csv", "--target", "price", "--test-every", 5, "--out", "prices", code=0)
+        self.run_rivulet("simulate", "prices/scenario.toml", "--rounds", 3, "--db", "runs.sqlite", code=0)
+        self.simulate("--rounds", "2")
+        numbers, classes = [run_id for run_id, in self.query("SELECT run_id FROM runs ORDER BY rowid")]
+        ((mse,),) = self.query("SELECT value FROM metrics WHERE name = 'test/mse' AND round = 3")
+        self.assertGreater(mse, 1e6)
+        self.serve()
+        run = self.page(f"/run?id={numbers}")
+        self.assertIn(f"test/mse {mse:.4g}", run.text)
+        self.assertNotIn("test accuracy", run.text)  # the column that would be empty
+        self.assertIn("test accuracy", self.page(f"/run?id={classes}").text)
+        (listed,) = [line for line in self.run_rivulet("runs", "list", "--db", "runs.sqlite", "--wide", code=0).out.splitlines() if numbers in line]
+        self.assertIn(" test/loss ", listed)
+        compared = self.page(f"/compare?run={numbers}&run={classes}")
+        self.assertLess(compared.text.index("test/mse"), compared.text.index("train/loss"))
+        figures = re.findall(r"<figure data-plot.*?</figure>", self.get(f"/compare?run={numbers}&run={classes}")[1], re.S)
+        (of_mse,) = [figure for figure in figures if "<b>test/mse</b>" in figure]
+        self.assertEqual(re.findall(r"</svg>\s*([^<]+)</span>", of_mse), ["prices"])  # a legend of what is drawn alone
+
     def test_every_table_and_picture_can_be_downloaded(self):
         self.simulate("--set", "run.keep_models=all")
         self.simulate("--set", "run.seed=8")

@@ -66,6 +66,17 @@ class Tables(RivuletTest):
             self.run_rivulet("data", "import", "csv", "--from", "flats.csv", *options, "--test-every", 5, "--out", folder, code=0)
             self.assertIn(metric, self.runs(folder)[0], options)
 
+    def test_targets_of_any_size_are_learnt_after_one_command(self):
+        for scale in (1, 1000, 300_000):
+            self.write("prices.csv", "rooms,area,town,price\n" + "".join(
+                f"{1 + i % 5},{40 + i % 90},{'xyz'[i % 3]},{scale * (1 + i % 5 + (i % 90) / 50):.2f}\n" for i in range(300)))
+            folder = f"prices-{scale}"
+            self.run_rivulet("data", "import", "csv", "--from", "prices.csv", "--target", "price", "--key", "town", "--test-every", 5,
+                             "--out", folder, code=0)
+            self.run_rivulet("simulate", f"{folder}/scenario.toml", "--db", f"{folder}.sqlite", code=0)
+            ((explained,),) = self.query("SELECT value FROM metrics WHERE name = 'test/r2' ORDER BY round DESC LIMIT 1", db=f"{folder}.sqlite")
+            self.assertGreater(explained, 0.8)
+
     def test_class_names_are_in_every_table(self):
         self.patients()
         self.load("--without", "Patient ID", "--missing", "NA", "--missing", "?", "--fill-missing", "--test-every", 4)
@@ -127,6 +138,11 @@ partition = { clients = 6 }
         refused = self.run_rivulet("simulate", scenario, "--set", "data.train=mina.tfrecord")
         self.assert_refused(refused, "mina.tfrecord", "data.synth generates no data", "Did you mean 'mine.tfrecord'?", code=1)
         self.assertFalse((self.folder / "mina.tfrecord").exists())
+        both = self.run_rivulet("simulate", scenario, "--set", "data.train=mina.tfrecord", "--set", "data.test=mino.tfrecord")
+        self.assert_refused(both, "mina.tfrecord", "data.synth generates no data", code=1)
+        beside = self.run_rivulet("simulate", scenario, "--set", "data.train=mine.tfrecord", "--set", "data.test=mino.tfrecord")
+        self.assert_refused(beside, "mino.tfrecord", "no test set beside the training data", code=1)
+        self.assertFalse((self.folder / "mino.tfrecord").exists())
         self.run_rivulet("simulate", scenario, "--set", "data.train=mine.tfrecord", "--db", "own.sqlite", code=0)
         self.assertEqual(self.query("SELECT name FROM metrics WHERE name LIKE 'test/%'", db="own.sqlite"), [])  # of digits it would be
         self.assertFalse((self.folder / "test.tfrecord").exists())

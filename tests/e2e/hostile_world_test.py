@@ -376,7 +376,7 @@ class HostileWorld(RivuletTest):
             (["x" * 100_000], ["…"], 2),
             (self.arguments("--rounds", "9" * 30), ["--rounds", "at least 1"], 2),
             (self.arguments("--workers", "5000"), ["0 and 1024"], 2),
-            (self.arguments("--set", "privacy.epsilon=1"), ["unknown key 'privacy.epsilon' in --set."], 2),
+            (self.arguments("--set", "privacy.budget=1"), ["unknown key 'privacy.budget' in --set."], 2),
             (self.arguments("--set", "client.lr=1"), ["client.optimizer.learning_rate"], 2),
             (self.arguments("--set", 'run.name="a\\u202Eb"'), ["U+202E"], 2),
             (self.arguments("--set", "model.preset=nosuch"), ["nosuch"], 2),

@@ -51,7 +51,7 @@ class KeyEffects(RivuletTest):
         """Records of which one has a label that no model has: its client fails at every task."""
         image = bytes(784)
         records = [harness.example(image, 77 if i == 5 else 3) for i in range(12)]
-        return {"data.train": self.write("bad.tfrecord", harness.tfrecord(records)), "data.partition.clients": 3,
+        return {"data.train": self.write("bad.tfrecord", harness.tfrecord(records)), "data.test": "", "data.partition.clients": 3,
                 "server.clients_per_round": 3}
 
     def attempts(self, settings):
@@ -311,8 +311,9 @@ class KeyEffects(RivuletTest):
 
     def test_data__train(self):
         other = {"data.train": self.write("other.tfrecord", harness.tfrecord(
-            [harness.example(bytes([i]) * 784, i % 10) for i in range(60)]))}
+            [harness.example(bytes([i]) * 784, i % 10) for i in range(60)])), "data.test": ""}
         self.changes(other)
+        self.refused({"data.train": self.path("othre.tfrecord")}, "othre.tfrecord", "Did you mean 'other.tfrecord'?")
 
     def test_data__tests(self):
         test = self.write("test.tfrecord", harness.tfrecord([harness.example(bytes(784), 1)]))
@@ -419,7 +420,7 @@ class KeyEffects(RivuletTest):
         self.assertEqual(self.generated({"data.synth.examples_per_writer": 9}), {"train": 12 * 9, "test": 2 * 9})
 
     def test_data__synth__seed(self):
-        made = {"data.train": self.path("a/train.tfrecord"), "data.test": self.path("a/test.tfrecord")}
+        made = {"data.train": self.path("a/train.tfrecord"), "data.test": self.path("a/test.tfrecord"), "data.synth.seed": 3}
         other = {"data.train": self.path("b/train.tfrecord"), "data.test": self.path("b/test.tfrecord"),
                  "data.synth.seed": 4}
         self.assertNotEqual(self.outcome(made)[0], self.outcome(other)[0])
@@ -816,6 +817,24 @@ class KeyEffects(RivuletTest):
         seeded = {**under, "privacy.noise_source": "seeded"}
         self.assertEqual(self.outcome(seeded)[0], self.outcome(seeded)[0])
         self.assertNotEqual(self.outcome(under)[0], self.outcome(under)[0])
+
+    PRIVATE = {"algorithm.name": "dp_fedavg", "algorithm.noise_multiplier": 3.0, "privacy.clip": 0.5}
+
+    def spent(self, settings):
+        return self.query("SELECT epsilon, delta FROM rounds", db=self.outcome({**self.PRIVATE, **settings})[1])
+
+    def test_privacy__epsilon(self):
+        free = self.spent({})
+        self.assertGreater(len(free), 1)
+        kept = self.spent({"privacy.epsilon": free[0][0] * 1.01})
+        self.assertEqual([row[0] for row in kept], [free[0][0]])
+        self.refused({**self.PRIVATE, "privacy.epsilon": 0.001}, "not one round fits", "privacy.epsilon")
+        self.refused({"privacy.clip": 1.0, "privacy.epsilon": 1}, "privacy.epsilon", "dp_fedavg")
+
+    def test_privacy__delta(self):
+        usual, small = self.spent({}), self.spent({"privacy.delta": 1e-9})
+        self.assertEqual({row[1] for row in small}, {1e-9})
+        self.assertGreater(small[0][0], usual[0][0])
 
     def test_update__codec(self):
         self.changes({"update.codec": "bf16"})

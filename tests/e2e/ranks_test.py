@@ -71,6 +71,16 @@ class Ranks(RivuletTest):
         self.simulate(*rounds, db="alone.sqlite")
         self.assertEqual(self.digests(), self.digests("alone.sqlite"))
 
+    def test_a_rank_that_is_another_program_ends_all(self):
+        for garbage in ("short", "huge"):
+            with self.subTest(garbage):
+                command = [*self.command(1, self.scenario, "--db", self.path("garbage.sqlite")), ":", "-n", "1",
+                           os.environ["RIVULET_GARBAGE_RANK"], garbage]
+                done = subprocess.run(command, cwd=self.folder, env={**os.environ, **ROOT}, stdin=subprocess.DEVNULL,
+                                      capture_output=True, text=True, timeout=120)
+                self.assertNotEqual(done.returncode, 0)
+                self.assertIn("rank 1 answers otherwise than this program does", done.stderr)
+
     def test_what_is_wrong_is_said_once_and_ends_all(self):
         done = self.by_ranks(3, self.scenario, "--set", "client.epoch=5", code=2)
         self.assertIn("client.epoch", done.stderr)

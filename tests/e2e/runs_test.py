@@ -108,7 +108,7 @@ class List(RunsTest):
         self.assertEqual(seeds("--where", "name=tiny", "--where", "status=finished", "--limit", "1"), [3])
         best = [row["best_accuracy"] for row in self.runs_json("list", "--sort", "best_accuracy")]
         self.assertEqual(best, sorted(best, reverse=True))
-        self.assertEqual(self.runs("list", "--where", "run.seed=9").out, "no run is so\n")
+        self.assertEqual(self.runs("list", "--where", "run.seed=9").out, "no run matches\n")
         self.assert_refused(self.runs("list", "--where", "client.epoch=1", code=2), "'client.epochs'", code=2)
         self.assert_refused(self.runs("list", "--sort", "best", code=2), "--sort", code=2)
         self.assert_refused(self.runs("list", "--where", "tiny", code=2), "KEY=VALUE", code=2)

@@ -184,8 +184,8 @@ class Tls(RivuletTest):
         coordinator, port = self.start_coordinator(0, "--clients", "expected.txt", epochs=30)
         clients = {name: self.start_client(name, port) for name in names}
         self.ends(clients[names[-1]], names[-1], code=1)
-        self.assertIn("is not expected here; ask who runs the coordinator", self.logs[names[-1]][-1])
-        self.said("coordinator", f"refused client '{names[-1]}', whom nobody expects; to admit it, add its name to 'expected.txt'")
+        self.assertIn("is not expected here; ask the coordinator's operator", self.logs[names[-1]][-1])
+        self.said("coordinator", f"refused client '{names[-1]}', which is not expected; to admit it, add its name to 'expected.txt'")
         self.write("expected.txt", "\n".join(names) + "\n")
         clients[names[-1]] = self.start_client(names[-1], port)
         for name, process in clients.items():

@@ -53,7 +53,7 @@ class Usage(RivuletTest):
                 refused = self.run_rivulet("simulate", self.scenario, flag, "3")
                 self.assert_refused(refused, f"unknown option '{flag}'", f"Did you mean '{meant}'?", code=2)
         self.assert_refused(self.run_rivulet("runs", "list", "--lr", "3"), "see 'rivulet runs list --help'", code=2)
-        for key, meant in (("lr", "client.optimizer.learning_rate"), ("num-rounds", "run.rounds"), ("privacy.epsilon", "privacy.noise")):
+        for key, meant in (("lr", "client.optimizer.learning_rate"), ("num-rounds", "run.rounds"), ("privacy.sigma", "privacy.noise")):
             refused = self.run_rivulet("simulate", self.scenario, "--set", f"{key}=3", "--db", self.path("a.sqlite"))
             self.assert_refused(refused, f"Did you mean '{meant}'?", code=2)
             self.assertEqual(self.run_rivulet("complete", "meant", key, code=0).out, meant + "\n")

@@ -1,5 +1,6 @@
 """Three users' paths from files to a result, command by command as they would type them: no step fails, and none is tried twice.
-The path of somebody with a CSV file is in first_use_test.py as well; a PyTorch module's is python/README.md, which a test runs."""
+The path of somebody with a CSV file is in first_use_test.py as well."""
+import importlib.util
 import json
 import os
 import pathlib
@@ -7,9 +8,121 @@ import re
 import socket
 import struct
 import subprocess
+import sys
 import zlib
 
 from harness import RIVULET, RivuletTest, main
+
+PYTHON = pathlib.Path(__file__).resolve().parents[2] / "python"
+NETWORK = '''
+import csv, torch, rivulet
+
+def network():  # a module of one's own: two layers and a normalisation
+    return torch.nn.Sequential(torch.nn.Linear(2, 16), torch.nn.BatchNorm1d(16), torch.nn.ReLU(), torch.nn.Linear(16, 2))
+
+def table(ward):
+    with open("visits.csv") as file:
+        rows = [row for row in csv.DictReader(file) if ward in (None, row["ward"])]
+    values = torch.tensor([[float(row["age"]) / 50, float(row["bmi"]) / 30] for row in rows]) - 1
+    return torch.utils.data.TensorDataset(values, torch.tensor([int(row["ill"]) for row in rows]))
+
+def train(net, loader, context):
+    net.train()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.2)
+    for _ in range(context.numbers["epochs"]):
+        for values, labels in loader:
+            optimizer.zero_grad()
+            loss = torch.nn.functional.cross_entropy(net(values), labels)
+            loss.backward()
+            optimizer.step()
+    return loss.item()
+
+def evaluate(net, loader, context=None):
+    net.eval()
+    loss = right = 0
+    with torch.no_grad():
+        for values, labels in loader:
+            scores = net(values)
+            loss += torch.nn.functional.cross_entropy(scores, labels, reduction="sum").item()
+            right += (scores.argmax(1) == labels).sum().item()
+    return {"loss": loss / len(loader.dataset), "accuracy": right / len(loader.dataset)}
+
+def client(ward):
+    loader = torch.utils.data.DataLoader(table(ward), batch_size=20, shuffle=True)
+    return rivulet.torch.client(network(), loader, train, evaluate=evaluate)
+'''
+SIMULATED = '''
+import torch, rivulet
+from network import *
+
+WARDS = ["east", "north", "west"]
+torch.manual_seed(1)
+rivulet.save_safetensors("init.safetensors", rivulet.torch.params(network()))
+run = rivulet.simulate({
+    "run": {"name": "tried", "rounds": 6},
+    "model": {"arrays": "init.safetensors", "metrics": ["accuracy"]},
+    "data": {"partition": {"clients": 3}},
+    "client": {"epochs": 3},
+    "evaluation": {"federated_every": 3},
+}, client_fn=lambda name: client(WARDS[int(name.rpartition("-")[2])]))
+net = network()
+rivulet.torch.load(net, run.model())
+print("accuracy", evaluate(net, torch.utils.data.DataLoader(table(None), batch_size=50))["accuracy"])
+'''
+READ = '''
+import rivulet, torch
+from network import *
+
+net = network()
+arrays = rivulet.load_safetensors("own.safetensors")
+net.load_state_dict({name: torch.tensor(array) for name, array in arrays.items()}, strict=False)
+print("accuracy", evaluate(net, torch.utils.data.DataLoader(table(None), batch_size=50))["accuracy"])
+'''
+SITE = '''
+import sys, rivulet
+from network import *
+
+print(rivulet.run_client(client(sys.argv[2]), sys.argv[1], name=sys.argv[2]))
+'''
+FLOWER = '''
+import sys, torch, rivulet
+from network import *
+
+class Client:  # as it was written for Flower: flwr.client.NumPyClient
+    def __init__(self, ward):
+        self.net, self.loader = network(), torch.utils.data.DataLoader(table(ward), batch_size=20, shuffle=True)
+    def get_parameters(self, config):
+        return [value.numpy() for value in self.net.state_dict().values() if value.dtype.is_floating_point]
+    def fit(self, parameters, config):
+        names = [name for name, value in self.net.state_dict().items() if value.dtype.is_floating_point]
+        self.net.load_state_dict({name: torch.tensor(array) for name, array in zip(names, parameters)}, strict=False)
+        class Context:
+            numbers = {"epochs": int(config["epochs"])}
+        return self.get_parameters(config), len(self.loader.dataset), {"train_loss": train(self.net, self.loader, Context)}
+
+print(rivulet.run_client(rivulet.flower.wrap(Client(sys.argv[2])), sys.argv[1], name=sys.argv[2]))
+'''
+OWN = """
+[run]
+name = "own"
+rounds = 4
+[model]
+arrays = "init.safetensors"
+metrics = ["accuracy"]
+[data]
+partition = { clients = 3 }
+[client]
+epochs = 2
+[server]
+clients_per_round = 3
+"""
+
+
+def installed(module):
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def png(width, height, pixels):
@@ -40,6 +153,7 @@ class Paths(RivuletTest):
         done = self.run_rivulet("data", "import", "csv", "--from", "patients.csv", "--label", "outcome", "--key", "ward", "--out", "patients")
         self.assertEqual(done.code, 1, "the two questions that only the owner of the data answers")
         self.assertIn("Pass --without 'Patient ID'", done.err)
+        self.assertIn("Pass --missing 'NA' --fill-missing", done.err)
         shown = self.steps(
             "rivulet data import csv --from patients.csv --label outcome --key ward --without 'Patient ID' --missing NA --fill-missing "
             "--test-every 4 --out patients",
@@ -72,6 +186,56 @@ class Paths(RivuletTest):
         self.assertEqual(len(json.loads(table)), 4)
         ((accuracy,),) = self.query("SELECT value FROM metrics WHERE name = 'test/accuracy' ORDER BY round DESC LIMIT 1", db="rivulet.sqlite")
         self.assertGreater(accuracy, 0.9)
+
+    def needs(self, *modules):
+        missing = [module for module in modules if not installed(module)]
+        if missing:
+            self.skipTest(f"this Python has no {', '.join(missing)}")
+
+    def own_module(self):
+        self.needs("numpy", "grpc", "google.protobuf", "torch", "cloudpickle")
+        rows = [f"{20 + i * 7 % 60},{18 + i * 5 % 20},{('east', 'north', 'west')[i % 3]},{int(20 + i * 7 % 60 + 2 * (18 + i * 5 % 20) > 105)}"
+                for i in range(300)]
+        self.write("visits.csv", "age,bmi,ward,ill\n" + "\n".join(rows) + "\n")
+        self.write("network.py", NETWORK)
+        self.write("own.toml", OWN)
+        os.environ["PYTHONPATH"] = str(PYTHON)
+        self.addCleanup(os.environ.pop, "PYTHONPATH")
+
+    def deploy(self, programs):
+        """One coordinator and a program for each site, each started once."""
+        coordinator = self.start("coordinator", "own.toml", "--listen", "127.0.0.1:0", "--insecure", "--db", "own.sqlite")
+        address = coordinator.stdout.readline().removeprefix("listening on ").strip()
+        sites = [subprocess.Popen([sys.executable, program, address, ward], cwd=self.folder, text=True, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT) for program, ward in zip(programs, ("east", "north", "west"))]
+        self.processes += sites
+        for process in (*sites, coordinator):
+            said = process.communicate(timeout=200)[0]
+            self.assertEqual(process.returncode, 0, said)
+        (shown,) = self.steps("rivulet runs show latest --db own.sqlite")
+        self.assertIn("finished", shown)
+        self.assertEqual(self.query("SELECT client_id, count(*) FROM client_rounds GROUP BY client_id", db="own.sqlite"),
+                         [("east", 4), ("north", 4), ("west", 4)])
+
+    def test_a_torch_module_of_ones_own_is_simulated_deployed_and_exported(self):
+        self.own_module()
+        self.write("try.py", SIMULATED)
+        self.write("hospital.py", SITE)
+        (tried,) = self.steps(f"{sys.executable} try.py")
+        self.assertGreater(float(tried.rpartition(" ")[2]), 0.7)
+        self.deploy(["hospital.py"] * 3)
+        self.write("read.py", READ)
+        _, read = self.steps("rivulet model export latest --db own.sqlite --format pytorch --out own.safetensors",
+                             f"{sys.executable} read.py")
+        self.assertGreater(float(read.rpartition(" ")[2]), 0.7)
+
+    def test_a_client_written_for_flower_takes_part_at_the_first_try(self):
+        self.own_module()
+        self.write("flower_site.py", FLOWER)
+        self.write("hospital.py", SITE)
+        self.steps(f"{sys.executable} -c \"import rivulet; from network import *; "
+                   "rivulet.save_safetensors('init.safetensors', rivulet.torch.params(network()))\"")
+        self.deploy(["flower_site.py", "flower_site.py", "hospital.py"])
 
     def test_three_sites_with_kits_and_an_operator(self):
         with socket.create_server(("127.0.0.1", 0)) as free:

@@ -1,12 +1,13 @@
 """rivulet worker: processes that train a simulation's clients join and leave as they like, and the bits are those of one process."""
 import os
+import re
 import shutil
 import signal
 
 from harness import RivuletTest, main
 
 # Twelve clients a round, in rounds that last long enough to be in the middle of one.
-LONG = ["run.rounds=5", "data.partition.clients=24", "server.clients_per_round=12", "client.epochs=80"]
+LONG = ["run.rounds=5", "data.partition.clients=24", "server.clients_per_round=12", "client.epochs=4000"]
 SHORT = ["run.rounds=3", "data.partition.clients=12", "server.clients_per_round=4", "client.epochs=1", "evaluation.every=0"]
 QUICK_TO_MISS = ["server.lease=0.5", "run.durability=round"]
 
@@ -39,6 +40,14 @@ class Workers(RivuletTest):
         for process in processes:
             _, err = process.communicate(timeout=timeout)
             self.assertEqual(process.returncode, 0, err)
+
+    def end_beside(self, simulation, worker):
+        """The simulation's stderr, once it has ended well. `worker` joined late: on a busy machine all the work may be done
+        before it joins, and then it finds nobody and waits."""
+        _, err = simulation.communicate(timeout=120)
+        self.assertEqual(simulation.returncode, 0, err)
+        self.assertIn(worker.poll(), (0, None))
+        return err
 
     def refused(self, process, *sentences, code=1):
         _, err = process.communicate(timeout=60)
@@ -92,7 +101,7 @@ class Workers(RivuletTest):
         self.assertEqual(asked.returncode, 0, err)
         self.assertIn("with 1 thread\n", err)
         self.assertIn("other workers train its tasks", err)
-        self.end(self.work(address), simulation)
+        self.end_beside(simulation, self.work(address))
         self.assertEqual(self.digests(), expected)
 
     def test_the_simulation_trains_too_and_what_clients_keep_goes_to_and_fro(self):
@@ -133,7 +142,7 @@ class Workers(RivuletTest):
         expected = self.expected(*SHORT)
         trap = self.folder / "trap"
         trap.mkdir()
-        names = [f"data.train={trap}/new/deep/train.tfrecord", f"data.test={trap}/new/test.tfrecord"]
+        names = [f"data.train={trap}/new/deep/train.tfrecord", f"data.test={trap}/new/test.tfrecord", "data.synth.kind=digits"]
         simulation, address = self.serve(*SHORT, *names)
         made = sorted(self.path_names(trap))  # by the simulation itself
         shutil.rmtree(trap / "new")
@@ -160,7 +169,7 @@ class Workers(RivuletTest):
         return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
     def test_under_tls_all_threads_of_a_worker_bear_its_name(self):
-        sets = ["run.rounds=15", *LONG[1:]]  # a busy machine is long in noticing the second
+        sets = ["run.rounds=10", *LONG[1:]]  # a busy machine is long in noticing the second
         expected = self.expected(*sets)
         self.run_rivulet("ca", "init", "--name", "cluster", code=0)
         self.run_rivulet("ca", "issue", "coordinator/localhost", "--host", "127.0.0.1", "--out", "head", code=0)
@@ -169,8 +178,12 @@ class Workers(RivuletTest):
         killed = self.work(address, "--tls", "node", threads=2)
         self.wait_for(lambda: self.committed() >= 2, "the second commit")
         killed.kill()
-        self.end(self.work(address, "--tls", "node", threads=3), simulation)
+        err = self.end_beside(simulation, self.work(address, "--tls", "node", threads=3))
         self.assertEqual(self.digests(), expected)
+        threads = re.findall("'(.*)' has come", err)
+        self.assertNotEqual(threads, [])
+        for thread in threads:
+            self.assertRegex(thread, "^node-1 thread [0-9a-f]+$")
         self.assertEqual({status for _, _, status in self.statuses()}, {"folded"})
 
     def test_who_has_no_simulation_is_told_so(self):

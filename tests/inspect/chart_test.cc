@@ -28,6 +28,13 @@ TEST(ChartPicture_, BandIsAnAreaBetweenItsLeastAndItsGreatest) {
                                                    Pair(frame.right, frame.bottom), Pair(frame.left, middle)));
 }
 
+TEST(ChartPicture_, NumbersBesideTheAxisFitTheirRoom) {
+  Chart chart = OfTwoPoints();
+  chart.series[0].band.clear();
+  chart.series[0].points = {{1, 34'650'000}, {2, 34'630'000}};
+  EXPECT_THAT(PictureSvg(ChartPicture(chart), true), HasSubstr(">34.64M</text>"));
+}
+
 TEST(ChartPicture_, InAPageItHasNoTitleAndNoLegend) {
   Chart chart = OfTwoPoints();
   EXPECT_THAT(PictureSvg(ChartPicture(chart), true), HasSubstr(">fedavg</text>"));

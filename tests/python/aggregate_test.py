@@ -177,6 +177,63 @@ class Aggregate(packaged.ProgramTest):
             self.assertEqual(process.wait(timeout=120), 0)
         self.assertEqual(self.digests("deployed.sqlite"), self.digests("whole.sqlite"))
 
+    def test_processes_of_up_and_runs_of_a_sweep_are_aggregated_too(self):
+        self.simulate("--aggregate", "own_rules:momentum", db="whole.sqlite")
+        expected = self.digests("whole.sqlite")
+        momentum = ("--aggregate", "own_rules:momentum")
+        self.run_rivulet("up", self.scenario, "--clients", 6, *momentum, "--db", self.path("up.sqlite"), code=0)
+        self.assertEqual(self.digests("up.sqlite"), expected)
+        lost = self.run_rivulet("up", self.scenario, "--clients", 6, "--aggregate", "no_such_module:f", "--db", self.path("lost.sqlite"))
+        self.assert_refused(lost, "no_such_module", "cannot be imported", code=1)
+        raised = self.run_rivulet("up", self.scenario, "--clients", 6, "--aggregate", "own_rules:raises", "--db", self.path("raised.sqlite"))
+        self.assertEqual(raised.code, 1, raised)
+        self.assertIn("it raised ValueError at own_rules.py:", raised.err)
+        self.assert_refused(
+            self.run_rivulet("up", self.scenario, "--clients", 6, "--set", "algorithm.name=external"), "--aggregate MODULE:FUNCTION", code=2
+        )
+
+        rates = ("--list", "server.learning_rate=1,0.5", "--db", self.path("sweep.sqlite"))
+        swept = self.run_rivulet("sweep", self.scenario, *momentum, *rates, code=0)
+        self.assertRegex(swept.out, r"(?m)^ +0\.5000 +1 +0 ")
+        runs = self.query("SELECT run_id FROM runs ORDER BY created_at, run_id", db="sweep.sqlite")
+        self.assertEqual(len(runs), 2)
+        for (run,) in runs:  # each with its own states
+            states = sorted(path.name for path in (self.folder / "sweep.sqlite.models" / run).glob("aggregate-*"))
+            self.assertEqual(states, [f"aggregate-{round}.pickle" for round in range(1, 5)])
+        models = {digest for (digest,) in self.query("SELECT model_digest FROM rounds", db="sweep.sqlite")}
+        self.assertLessEqual({digest for (digest,) in self.query("SELECT model_digest FROM rounds", db="whole.sqlite")}, models)
+        self.run_rivulet("sweep", self.scenario, *momentum, *rates, code=0)
+        self.assertEqual(self.query("SELECT run_id FROM runs ORDER BY created_at, run_id", db="sweep.sqlite"), runs)
+        failed = self.run_rivulet("sweep", self.scenario, "--aggregate", "own_rules:raises", *rates[:2], "--db", self.path("bad.sqlite"), code=0)
+        reasons = [line for line in failed.err.splitlines() if "it failed: " in line]
+        self.assertEqual(len(reasons), 2)
+        self.assertTrue(all("it raised ValueError at own_rules.py:" in reason for reason in reasons))
+        self.assert_refused(
+            self.run_rivulet("sweep", self.scenario, "--set", "algorithm.name=external", *rates), "--aggregate MODULE:FUNCTION", code=2
+        )
+
+    def test_where_no_function_can_be_called_the_run_is_refused_by_name(self):
+        self.simulate("--aggregate", "own_rules:mean", "--rounds", "2")
+        external = ("--set", "algorithm.name=external", "--set", "algorithm.function=own_rules:mean")
+        submitted = self.run_rivulet("submit", self.scenario, *external, "--coordinator", "127.0.0.1:1", "--insecure")
+        self.assert_refused(submitted, "calls no function for submitted runs", "--aggregate MODULE:FUNCTION", code=2)
+        service = ("coordinator", "--listen", "127.0.0.1:0", "--insecure", "--db", self.path("runs.sqlite"))
+        self.assert_refused(self.run_rivulet(*service, "--resume", "latest"), "calls no function for submitted runs", code=1)
+        verified = self.run_rivulet("runs", "verify", "latest", "--db", self.path("runs.sqlite"))
+        self.assert_refused(verified, "cannot be replayed", "a function in Python", code=1)
+        self.run_rivulet("plan", "build", self.scenario, *external, "--out", self.path("own.plan"), code=0)
+        planned = ("coordinator", self.scenario, *service[1:], "--plan", self.path("own.plan"))
+        self.assert_refused(self.run_rivulet(*planned), "the plan's updates", "--aggregate own_rules:mean", code=2)
+        other = self.run_rivulet(*planned, "--aggregate", "own_rules:median")
+        self.assert_refused(other, "names the function 'own_rules:mean'", "own_rules:median", code=2)
+        coordinator = self.start(*planned, "--aggregate", "own_rules:mean")
+        self.assertIn("listening on ", coordinator.stdout.readline())
+        coordinator.terminate()
+        coordinator.wait(timeout=60)
+        self.run_rivulet("plan", "build", self.scenario, "--out", self.path("fedavg.plan"), code=0)
+        plain = self.run_rivulet(*planned[:-1], self.path("fedavg.plan"), "--aggregate", "own_rules:mean")
+        self.assert_refused(plain, "the plan aggregates by", "fedavg", code=2)
+
     def test_a_function_of_this_process_by_simulate(self):
         import numpy as np
 

@@ -134,6 +134,19 @@ class Arrays(Federation):
         self.assertGreater(measured["evaluate/accuracy"], 0.5)
         self.assertLess(measured["evaluate/loss"], losses[0])
         self.assertEqual(parsed(self.relay.updates[tasks[0][0]])[1].keys(), {"examples", "train_loss"})
+        self.export_without_the_first_weights(run)
+
+    def export_without_the_first_weights(self, run):
+        """There is no graph, so weights alone are written, under their own names."""
+        (self.folder / "init.safetensors").unlink()
+        newest = run.model(widen_bfloat16=True)
+        for format, file in (("pytorch", "theirs.safetensors"), ("safetensors", "ours.safetensors")):
+            self.run_rivulet("model", "export", "latest", "--db", self.path("runs.sqlite"), "--format", format, "--out", self.path(file), code=0)
+            written = rivulet.load_safetensors(self.path(file), widen_bfloat16=True)
+            self.assertEqual(sorted(written), sorted(newest))
+            self.assertTrue(all((written[name] == newest[name]).all() for name in newest))
+        refused = self.run_rivulet("model", "export", "latest", "--db", self.path("runs.sqlite"), "--out", self.path("net.onnx"))
+        self.assert_refused(refused, "weights without a graph", "npz, pytorch and safetensors", code=2)
 
     def test_native_clients_say_who_can(self):
         self.begin(1, "run.rounds=1", "evaluation.federated_every=0", scenario=SCENARIO)

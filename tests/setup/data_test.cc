@@ -116,11 +116,16 @@ TEST_F(ScenarioDataTest, OwnTrainingData_IsNotGenerated) {
   };
   scenario_.given = {{"data.train", true}, {"data.test", false}};  // --set data.train beside a file's data.test
   refused();
+  scenario_.given["data.test"] = true;  // both are mistyped
+  refused();
   scenario_.data.test = "";
   scenario_.given = {{"data.train", false}};  // no test set is named
   ASSERT_OK(FileSystem::Default().CreateFolders(Path("made")));
   ASSERT_OK(WriteFileAtomically(FileSystem::Default(), Path("made/trains.tfrecord"), "mine"));
   EXPECT_THAT(refused(), HasSubstr("Did you mean 'trains.tfrecord'?"));
+  scenario_.data.test = Path("made/test.tfrecord");
+  scenario_.given = {{"data.train", false}, {"data.test", false}};  // beside trains.tfrecord
+  refused();
   scenario_.given = {};
   EXPECT_FALSE(TrainsOnOwnData(scenario_));
   EXPECT_OK(PrepareData(scenario_));
@@ -148,6 +153,20 @@ TEST_F(ScenarioDataTest, GeneratedPairOfGivenNames_IsMadeAgainWhereOneIsLost) {
   std::filesystem::remove(scenario_.data.train);
   ASSERT_OK(PrepareData(scenario_));
   EXPECT_TRUE(std::filesystem::exists(scenario_.data.train));
+}
+
+// A test set of digits would judge training data that may be somebody's own.
+TEST_F(ScenarioDataTest, TestSetBesideGivenTrainingData_IsNotGenerated) {
+  ASSERT_OK(FileSystem::Default().CreateFolders(Path("made")));
+  ASSERT_OK(WriteFileAtomically(FileSystem::Default(), scenario_.data.train, "mine"));
+  ASSERT_OK(WriteFileAtomically(FileSystem::Default(), Path("made/tests.tfrecord"), "mine"));
+  for (const bool by_override : {false, true}) {
+    scenario_.given = {{"data.train", false}, {"data.test", by_override}};
+    EXPECT_THAT(PrepareData(scenario_),
+                StatusIs(absl::StatusCode::kNotFound, HasSubstr("no test set beside the training data of data.train. "
+                                                                "Did you mean 'tests.tfrecord'?")));
+  }
+  EXPECT_FALSE(std::filesystem::exists(scenario_.data.test));
 }
 
 TEST_F(ScenarioDataTest, NoTrainingDataNamed_IsRefused) {

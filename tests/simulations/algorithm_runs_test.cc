@@ -113,8 +113,8 @@ TEST_F(CountingTest, DpFedAvgsLimit_HasTheDigestsOfTheUniformMean) {
   EXPECT_NE(one.final_digest, clipped.final_digest);
 }
 
-// Noise of the system's generator is nobody's to draw again.
-TEST_F(SimulatorTest, SecureNoise_IsNeverTheSameAndCannotBeReplayed) {
+// Secret noise is another in each run, and whoever has the run's key can make its versions again.
+TEST_F(SimulatorTest, SecureNoise_IsNeverTheSameAndIsReplayedWithItsKeyAlone) {
   Scenario scenario = SmallScenario();
   scenario.run.rounds = 2;
   scenario.privacy.clip = 0.1;
@@ -122,9 +122,62 @@ TEST_F(SimulatorTest, SecureNoise_IsNeverTheSameAndCannotBeReplayed) {
   const Trace one = Simulate(scenario, 2, "a.sqlite");
   ASSERT_OK(one.status);
   EXPECT_NE(Simulate(scenario, 2, "b.sqlite").digests, one.digests);
-  EXPECT_THAT(Replay({.scenario = scenario, .db_path = Path("a.sqlite"), .run = "latest", .workers = 2}).status(),
-              StatusIs(absl::StatusCode::kFailedPrecondition,
-                       HasSubstr("cannot be replayed: its noise came from the system's generator")));
+  const auto replay = [&] {
+    return Replay({.scenario = scenario, .db_path = Path("a.sqlite"), .run = "latest", .workers = 2}).status();
+  };
+  EXPECT_OK(replay());
+  std::string key;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(Path("a.sqlite.models"))) {
+    if (entry.path().filename() == "noise.key") key = entry.path().string();
+  }
+  ASSERT_TRUE(std::filesystem::remove(key));
+  EXPECT_THAT(replay(), StatusIs(absl::StatusCode::kNotFound, HasSubstr("there is no noise key")));
+}
+
+// A Poisson cohort has a random size, which no number of workers changes, and its noise is secret by default.
+TEST_F(CountingTest, PoissonCohorts_HoweverTheyAreRun_AreOfTheVersionAlone) {
+  Scenario scenario = CountingScenario();
+  scenario.algorithm = {.name = "dp_fedavg",
+                        .settings = {{"noise_multiplier", 1.0}, {"noise_source", std::string("seeded")}}};
+  scenario.privacy.clip = 0.1;
+  scenario.selection = {.name = "poisson", .settings = {{"rate", 0.5}}};
+  const Trace one = Simulate(scenario, 1, "poisson-1.sqlite");
+  ASSERT_OK(one.status);
+  EXPECT_EQ(Simulate(scenario, 3, "poisson-3.sqlite").digests, one.digests);
+  EXPECT_OK(
+      Replay({.scenario = scenario, .db_path = Path("poisson-3.sqlite"), .run = "latest", .workers = 2}).status());
+  const auto history = History::Open(Path("poisson-1.sqlite"), History::Access::kReadOnly);
+  ASSERT_OK(history);
+  ASSERT_OK_AND_ASSIGN(const std::vector<RoundRow> rounds,
+                       (*history)->Rounds((*history)->ResolveRun("latest")->run_id));
+  for (const RoundRow& round : rounds) {
+    EXPECT_EQ(round.sampling_rate, 0.5);
+    EXPECT_LT(*round.epsilon, *round.participant_epsilon);
+  }
+}
+
+// Who is there of a deployment's members is not known beforehand, and who fails is replaced.
+TEST_F(CountingTest, FixedCohorts_AreAccountedForAsASampleInSimulationsAlone) {
+  Scenario scenario = CountingScenario();
+  scenario.run.rounds = 2;
+  scenario.algorithm = {.name = "dp_fedavg", .settings = {{"noise_multiplier", 4.0}, {"noise_source", std::string("seeded")}}};
+  scenario.privacy.clip = 0.1;
+  const Trace simulated = Simulate(scenario, 2, "fixed.sqlite");
+  ASSERT_OK(simulated.status);
+  EXPECT_EQ(Deploy(scenario, "fixed-deployed.sqlite").digests, simulated.digests);
+  const auto rates = [&](const std::string& db) {
+    const auto history = History::Open(Path(db), History::Access::kReadOnly);
+    EXPECT_OK(history);
+    std::vector<double> rates;
+    for (const RoundRow& round : *(*history)->Rounds((*history)->ResolveRun("latest")->run_id))
+      rates.push_back(*round.sampling_rate);
+    return rates;
+  };
+  const double share = static_cast<double>(scenario.server.clients_per_round) /
+                       static_cast<double>(scenario.data.partition.clients);
+  ASSERT_LT(share, 1);
+  EXPECT_THAT(rates("fixed.sqlite"), ElementsAre(share, share));
+  EXPECT_THAT(rates("fixed-deployed.sqlite"), ElementsAre(1, 1));
 }
 
 // What an update goes through on its way is the client's, wherever that is: clipped, with noise of the seed, rounded.

@@ -85,7 +85,7 @@ TEST_F(SimulatorTest, AsynchronousRunThatHasFinished_TakesNoMoreRounds) {
   };
   EXPECT_THAT(longer(scenario, "short.sqlite"),
               StatusIs(absl::StatusCode::kFailedPrecondition,
-                       HasSubstr("has finished with 3 rounds, and the updates that were under way then")));
+                       HasSubstr("has finished with 3 rounds, and its versions lack the updates")));
   scenario.run.rounds = 3;
   EXPECT_OK(longer(scenario, "short.sqlite")) << "nothing is left to be done";
   // Where each version begins from a committed one nobody is, and more rounds are those of a run of so many.

@@ -250,8 +250,8 @@ TEST_F(AttackedRunsTest, Backdoor_HowOftenItWorksIsMeasured) {
 TEST_F(AttackedRunsTest, Deployed_IsRefusedByName) {
   EXPECT_THAT(Deploy(Attacked("sign_flip"), "deployed.sqlite").status,
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       "attack.name is \"sign_flip\", and attackers are there in simulations alone ('rivulet "
-                       "simulate'); leave [attack] out of what real clients train"));
+                       "attack.name is \"sign_flip\", and only simulations have attackers ('rivulet simulate'); "
+                       "leave [attack] out of the scenario for real clients"));
 }
 
 TEST_F(AttackedRunsTest, UpdateOfAnotherForm_FailsItsTaskWithASentence) {

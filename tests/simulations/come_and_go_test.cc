@@ -39,6 +39,7 @@
 #include "federated/states/state_store.h"
 #include "federated/updates/update_message.h"
 #include "tests/simulations/ten_algorithms.h"
+#include "tests/testing/seeded_noise.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_folder.h"
 
@@ -567,6 +568,7 @@ class FleetRun {
     ASSERT_OK_AND_ASSIGN(auto initial, InitialModel(*plan_, scenario_.run.seed));
     ASSERT_OK_AND_ASSIGN(ServerState state, FirstState(std::move(initial), *optimizer));
     const AggregationSpec& spec = plan_->aggregation();
+    const std::optional<privacy::SumNoise> noise = testing::SeededNoise(composition, spec, scenario_.run.seed);
     for (const auto& [version, rows] : versions) {
       EXPECT_LE(std::ssize(rows), scenario_.server.clients_per_round);
       EXPECT_GE(std::ssize(rows), algorithm_.outlives_versions ? 1 : scenario_.server.min_reports);
@@ -580,7 +582,15 @@ class FleetRun {
       }
       ASSERT_OK_AND_ASSIGN(
           state, MakeVersion(state, std::move(aggregation), StalenessOf(version, composition.policy.staleness_exponent),
-                             {*optimizer, scenario_.server.learning_rate, &mechanisms, version}, nullptr, nullptr));
+                             {*optimizer,
+                              scenario_.server.learning_rate,
+                              &mechanisms,
+                              version,
+                              nullptr,
+                              nullptr,
+                              {},
+                              noise ? &*noise : nullptr},
+                             nullptr, nullptr));
       EXPECT_EQ(models[static_cast<size_t>(version)].digest, state.digest.Hex()) << "version " << version;
     }
   }

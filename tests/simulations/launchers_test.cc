@@ -147,13 +147,42 @@ TEST(OpenRanksTest, OnlyWhatMpiSays_MakesARank) {
   EXPECT_TRUE(StartedAsRank(variable));
 }
 
+// A rank that takes part, and of whose answers one is changed on its way to rank 0.
+class LyingRank final : public Ranks {
+ public:
+  using Change = std::function<std::string(const std::string&)>;
+  LyingRank(Ranks& honest, int answer, Change change) : honest_(honest), answer_(answer), change_(std::move(change)) {}
+  int rank() const override { return honest_.rank(); }
+  int size() const override { return honest_.size(); }
+  int local() const override { return honest_.local(); }
+  int local_rank() const override { return honest_.local_rank(); }
+  void Broadcast(std::string& bytes) override { honest_.Broadcast(bytes); }
+  std::string Scatter(const std::vector<std::string>& parts) override { return honest_.Scatter(parts); }
+  std::vector<std::string> Gather(const std::string& bytes) override {
+    return honest_.Gather(++answers_ == answer_ ? change_(bytes) : bytes);
+  }
+  void Sum(std::span<int64_t> sums) override { honest_.Sum(sums); }
+  void Sum(std::span<int32_t> sums) override { honest_.Sum(sums); }
+
+ private:
+  Ranks& honest_;
+  const int answer_;
+  const Change change_;
+  int answers_ = 0;
+};
+
 class RanksTest : public SimulatorTest {
  protected:
-  Trace ByRanks(const Scenario& scenario, int size, int workers = 1) {
+  // Answer number `lie` of each other rank is changed by `change`.
+  Trace ByRanks(const Scenario& scenario, int size, int workers = 1, int lie = 0,
+                const std::function<std::string(const std::string&)>& change = nullptr) {
     ThreadRanks ranks(size);
     std::vector<std::thread> others;
     for (int rank = 1; rank < size; ++rank) {
-      others.emplace_back([&ranks, rank, workers] { (void)FollowRanks(ranks.at(rank), {.workers = workers}); });
+      others.emplace_back([&, rank] {
+        LyingRank one(ranks.at(rank), lie, change);
+        (void)FollowRanks(one, {.workers = workers});
+      });
     }
     TraceRecorder recorder;
     Trace trace;
@@ -221,6 +250,43 @@ TEST_F(RanksTest, AttackersAreThere_SameBits) {
   const Trace one = Simulate(scenario, 2, "one.sqlite");
   ASSERT_OK(one.status);
   EXPECT_EQ(ByRanks(scenario, 2).digests, one.digests);
+}
+
+// The answers are: to the invitation, of a step what went wrong, and of its partial sum the counts.
+TEST_F(RanksTest, GarbageFromARank_EndsTheRunWithASentence) {
+  constexpr int kInvitation = 1, kReport = 2, kCounts = 3;
+  const std::string high(100, '\xFF');
+  const auto no_records = [](const std::string& counts) {
+    Unpacker from(counts);
+    const size_t records = from.Text().size();
+    EXPECT_GT(records, 0u);
+    return std::move(Packer().Text("")).Take() + counts.substr(8 + records);
+  };
+  const std::vector<std::pair<int, LyingRank::Change>> lies = {
+      {kInvitation, [](const auto&) { return ""; }},
+      {kInvitation, [&](const auto&) { return high; }},
+      {kReport, [](const auto&) { return ""; }},
+      {kReport, [&](const auto&) { return high; }},
+      {kReport, [](const auto& bytes) { return bytes.substr(0, bytes.size() - 1); }},
+      {kReport,  // a failure of a task of nobody
+       [](const auto&) {
+         Packer report;
+         report.Text("").Number(size_t{1});
+         Put(report, TaskFailure{.task = "nobody's", .sentence = "it is wrong"});
+         return std::move(report.Number(size_t{0})).Take();
+       }},
+      {kReport,  // a state where nobody keeps any
+       [](const auto&) {
+         return std::move(Packer().Text("").Number(size_t{0}).Number(size_t{1}).Text("c").Text("t").Text("s")).Take();
+       }},
+      {kCounts, [](const auto&) { return ""; }},
+      {kCounts, [&](const auto&) { return high; }},
+      {kCounts, [&](const auto& bytes) { return std::move(Packer().Text(high)).Take() + bytes; }},
+      {kCounts, no_records}};  // as if it had trained nothing: the coordinator would wait for its tasks
+  for (const auto& [answer, change] : lies) {
+    SCOPED_TRACE(answer);
+    EXPECT_THAT(ByRanks(SmallScenario(), 2, 1, answer, change).status, ::testing::Not(testing::IsOk()));
+  }
 }
 
 TEST_F(RanksTest, DataThatIsNotThere_IsSaidByTheRankThatMissesIt) {

@@ -87,6 +87,7 @@ class Prose(unittest.TestCase):
         source = 'RIVULET_OP("Add")\n    .Doc("The sum "\n "of x.");\n// .Doc("not this")\n'
         self.assertEqual(list(prose_code.docs_of(source)), ["The sum of x."])
         self.assertEqual(list(prose_code.literals_of('x("a step of it is\\n" "w ← w + Σ of a and b");')), ["a step of it is"])
+        self.assertEqual(list(prose_code.literals_of('Run("SELECT a FROM b WHERE who");')), [])
         module = '"""A pool.\n\n>>> what\n\n==  ==\nwho\n==  ==\n"""\ndef grow():\n    """Adds one."""\n'
         self.assertEqual([" ".join(doc.split()) for doc in prose_code.python_docs_of(module)], ["A pool.", "Adds one."])
 

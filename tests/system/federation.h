@@ -46,6 +46,7 @@
 #include "tests/system/network.h"
 #include "tests/system/planted_faults.h"
 #include "tests/system/virtual_threads.h"
+#include "tests/testing/seeded_noise.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet::testing {
@@ -553,6 +554,7 @@ class Federation final : private Witness {
     ASSERT_OK_AND_ASSIGN(auto initial, InitialModel(*plan_, scenario_.run.seed));
     ASSERT_OK_AND_ASSIGN(ServerState state, FirstState(std::move(initial), *optimizer));
     const AggregationSpec& spec = plan_->aggregation();
+    const std::optional<privacy::SumNoise> noise = testing::SeededNoise(composition, spec, scenario_.run.seed);
     for (const auto& [version, rows] : versions) {
       EXPECT_GE(std::ssize(rows), continuous() ? 1 : scenario_.server.min_reports);
       EXPECT_LE(std::ssize(rows), scenario_.server.clients_per_round);
@@ -569,7 +571,15 @@ class Federation final : private Witness {
       }
       ASSERT_OK_AND_ASSIGN(
           state, MakeVersion(state, std::move(aggregation), StalenessOf(version, composition.policy.staleness_exponent),
-                             {*optimizer, scenario_.server.learning_rate, &mechanisms, version}, nullptr, nullptr));
+                             {*optimizer,
+                              scenario_.server.learning_rate,
+                              &mechanisms,
+                              version,
+                              nullptr,
+                              nullptr,
+                              {},
+                              noise ? &*noise : nullptr},
+                             nullptr, nullptr));
       EXPECT_EQ(models[static_cast<size_t>(version)].digest, state.digest.Hex())
           << "version " << version << " is not what its rows say\n"
           << story_;

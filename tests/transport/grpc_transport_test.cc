@@ -198,6 +198,11 @@ TEST_F(GrpcTransportTest, StrangerWhoBringsPartialOrState_IsRefused) {
   EXPECT_EQ(fake_.announced, 0) << "the coordinator must not have heard of it";
 }
 
+TEST_F(GrpcTransportTest, ClientThatAnswersAStep_IsHeard) {
+  EXPECT_OK(client_->Submit(caller_, {.task = "task-1", .step = 3, .bytes = 3, .kind = Submission::Kind::kStep}));
+  EXPECT_EQ(fake_.announced, 3);
+}
+
 TEST_F(GrpcTransportTest, SitesThatAreAdmitted_AreHeard) {
   StartServer(0, std::chrono::minutes(2), true);
   EXPECT_OK(client_->Poll({.caller = caller_, .serves = {Serves::Kind::kAny}, .want = 8}));

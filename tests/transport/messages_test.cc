@@ -73,7 +73,7 @@ TEST(Messages, PollRequest_CrossesWhole) {
   request.serves = {
       Serves::Kind::kNames,
       {{"ward 7", {{"train", 12, {"icu"}}}}, {"ward 8", {{"train", 3, {"adult"}}, {"test", 1, {"icu"}}}}}};
-  request.working_on = {{"task-1", true}, {"task-2"}};
+  request.working_on = {{"task-1", true, 2}, {"task-2"}};
   request.want = 3;
   ExpectCrossesWhole<rpc::PollRequestProto>(request);
 }
@@ -97,7 +97,7 @@ TEST(Messages, Submission_CrossesWhole) {
                  .step = 2,
                  .bytes = int64_t{1} << 40,
                  .measured = {.train_seconds = 0.25, .fold_seconds = 0.5, .lanes = 4},
-                 .kind = Submission::Kind::kState,
+                 .kind = Submission::Kind::kStep,
                  .gather = uint64_t{1} << 63});
 }
 
@@ -164,7 +164,7 @@ TEST(Messages, SubmissionOfNegativeSize_IsRefused) {
 TEST(Messages, KindOfSubmissionOrOfSiteThatIsNone_IsRefused) {
   rpc::SubmissionProto submission;
   ToMessage(Submission{.task = "task-1"}, &submission);
-  submission.set_kind(3);
+  submission.set_kind(4);
   EXPECT_THAT(FromMessage(submission), StatusIs(absl::StatusCode::kInvalidArgument));
   rpc::PollRequestProto poll;
   ToMessage(PollRequest{}, &poll);

@@ -251,15 +251,15 @@ class WhileKernel final : public Kernel {
       return Cancelled("the run was cancelled after {} iterations", done);
     if (run->loop_steps_left == 0) [[unlikely]]
       return ResourceExhausted(
-          "the loop does not end after {} iterations, and the run has used all its loop steps; check the condition, or "
-          "raise the limit",
+          "the loop has not ended after {} iterations, and the run may make no more (max_loop_steps); correct the "
+          "condition, or raise the bound",
           done);
     if (run->loop_steps_left > 0) --run->loop_steps_left;
     if (run->deadline != std::chrono::steady_clock::time_point::max() &&
         std::chrono::steady_clock::now() >= run->deadline) [[unlikely]]
       return DeadlineExceeded(
-          "the loop does not end after {} iterations, and the run's time is over; check the condition, or raise the "
-          "limit",
+          "the loop has not ended after {} iterations, and the run's deadline has passed; correct the condition, or "
+          "allow more time",
           done);
     return {};
   }

@@ -26,7 +26,7 @@ Output ExactMatchOfLabels(const Scope& scope, const ScoredTargets& targets, cons
 }
 
 RIVULET_METRIC(exact_match_registration, {.name = "exact_match",
-                                          .doc = "share of examples of which all labels are told right",
+                                          .doc = "share of examples whose labels are all predicted right",
                                           .of_labels = ExactMatchOfLabels});
 
 }  // namespace

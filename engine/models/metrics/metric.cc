@@ -5,23 +5,17 @@
 #include <optional>
 #include <set>
 
-#include "engine/base/check.h"
 #include "engine/base/join.h"
+#include "engine/base/named_registry.h"
 #include "engine/base/nearest.h"
 
 namespace rivulet {
 namespace {
 
-// Made at first use and never destroyed, as registrations of other files run before main in an order that nobody knows.
-struct Registry {
-  std::map<std::string, MetricKind, std::less<>> kinds;
-  std::vector<std::function<void(const MetricKind&)>> visitors;
-};
-Registry& Registered() {
-  static auto* const registry = new Registry;
-  return *registry;
+NamedRegistry<MetricKind>& Metrics() {
+  static auto* const metrics = new NamedRegistry<MetricKind>("metrics");
+  return *metrics;
 }
-std::map<std::string, MetricKind, std::less<>>& Kinds() { return Registered().kinds; }
 
 MetricFunction FunctionFor(const MetricKind& metric, TargetKind kind) {
   switch (kind) {
@@ -49,22 +43,22 @@ std::vector<std::string> UsualMetrics(TargetKind kind) {
 
 // "top" and 5 of "top_5"; no number of "accuracy".
 std::pair<const MetricKind*, std::optional<int64_t>> Named(std::string_view name) {
-  if (const auto found = Kinds().find(name); found != Kinds().end() && !found->second.numbered)
-    return {&found->second, std::nullopt};
+  if (const MetricKind* const found = Metrics().Find(name); found != nullptr && !found->numbered)
+    return {found, std::nullopt};
   const size_t line = name.rfind('_');
   if (line == std::string_view::npos) return {};
-  const auto found = Kinds().find(name.substr(0, line));
-  if (found == Kinds().end() || !found->second.numbered) return {};
+  const MetricKind* const found = Metrics().Find(name.substr(0, line));
+  if (found == nullptr || !found->numbered) return {};
   int64_t number = 0;
   const std::string_view digits = name.substr(line + 1);
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
   if (error != std::errc() || end != digits.data() + digits.size() || number < 1) return {};
-  return {&found->second, number};
+  return {found, number};
 }
 
 std::vector<std::string> NamesFor(TargetKind kind) {
   std::vector<std::string> names;
-  for (const auto& [name, metric] : Kinds()) {
+  for (const auto& [name, metric] : Metrics().kinds()) {
     if (FunctionFor(metric, kind) != nullptr) names.push_back(metric.numbered ? name + "_5" : name);
   }
   return names;
@@ -100,17 +94,9 @@ FinishFunction FinishOf(std::string_view name) {
   return metric == nullptr ? nullptr : metric->finish;
 }
 
-void ForEachMetric(std::function<void(const MetricKind&)> visit) {
-  for (const auto& [name, metric] : Kinds()) visit(metric);
-  Registered().visitors.push_back(std::move(visit));
-}
+void ForEachMetric(std::function<void(const MetricKind&)> visit) { Metrics().ForEach(std::move(visit)); }
 
-MetricRegistration::MetricRegistration(MetricKind kind) {
-  const std::string name = kind.name;
-  const auto [at, added] = Kinds().emplace(name, std::move(kind));
-  RIVULET_CHECK(added, "two metrics are named '{}'", name);
-  for (const auto& visit : Registered().visitors) visit(at->second);
-}
+MetricRegistration::MetricRegistration(MetricKind kind) { Metrics().Add(std::move(kind)); }
 
 Output AddRate(const Scope& scope, Output truths, std::string_view ones, std::string_view rate) {
   const Output counted = scope.Op("Cast", {truths}, {{"DstT", DType::kFloat32}}, ones);

@@ -33,7 +33,7 @@ Output CountedByClassOfClass(const Scope& scope, const ScoredTargets& targets, c
 Output CountedByClassOfLabels(const Scope& scope, const ScoredTargets& targets, const MetricRequest& request) {
   const Shape& shape = targets.scores.shape();
   if (shape.rank() != 2) {
-    scope.Fail(InvalidArgument("labels of shape {} are not told one by one; it takes [?,labels]", shape.ToString()));
+    scope.Fail(InvalidArgument("labels of shape {} are not separate; give [?,labels]", shape.ToString()));
     return {};
   }
   if (TooMany(scope, shape.dim(1))) return {};

@@ -6,8 +6,8 @@
 #include <numeric>
 #include <utility>
 
-#include "engine/base/check.h"
 #include "engine/base/join.h"
+#include "engine/base/named_registry.h"
 #include "engine/base/nearest.h"
 
 namespace rivulet {
@@ -23,16 +23,10 @@ constexpr NamedTarget kTargets[] = {{TargetKind::kClass, "class", "sparse_softma
 
 const NamedTarget& TargetOf(TargetKind kind) { return *std::ranges::find(kTargets, kind, &NamedTarget::kind); }
 
-// Made at first use and never destroyed, as registrations of other files run before main in an order that nobody knows.
-struct Registry {
-  std::map<std::string, ObjectiveKind, std::less<>> kinds;
-  std::vector<std::function<void(const ObjectiveKind&)>> visitors;
-};
-Registry& Registered() {
-  static auto* const registry = new Registry;
-  return *registry;
+NamedRegistry<ObjectiveKind>& Objectives() {
+  static auto* const objectives = new NamedRegistry<ObjectiveKind>("objectives");
+  return *objectives;
 }
-std::map<std::string, ObjectiveKind, std::less<>>& Kinds() { return Registered().kinds; }
 
 ObjectiveFunction FunctionFor(const ObjectiveKind& objective, TargetKind kind) {
   switch (kind) {
@@ -61,15 +55,15 @@ StatusOr<TargetKind> TargetKindFromName(std::string_view name) {
 std::string_view NameOf(TargetKind kind) { return TargetOf(kind).name; }
 
 StatusOr<Objective> FindObjective(TargetKind kind, std::string_view name, const SettingValues& given) {
-  const auto found = Kinds().find(name);
-  const ObjectiveFunction function = found == Kinds().end() ? nullptr : FunctionFor(found->second, kind);
+  const ObjectiveKind* const found = Objectives().Find(name);
+  const ObjectiveFunction function = found == nullptr ? nullptr : FunctionFor(*found, kind);
   if (function == nullptr) {
     const std::vector<std::string> names = ObjectiveNames(kind);
     return NotFound("there is no objective '{}' for the target \"{}\".{} Objectives for it are {}", name, NameOf(kind),
                     DidYouMean(name, names), Join(names, ", "));
   }
-  RIVULET_ASSIGN_OR_RETURN(
-      Settings settings, Settings::Read(found->second.settings, given, fmt::format("model.objective = \"{}\"", name)));
+  RIVULET_ASSIGN_OR_RETURN(Settings settings,
+                           Settings::Read(found->settings, given, fmt::format("model.objective = \"{}\"", name)));
   return Objective([function, settings = std::move(settings)](const Scope& scope, const ScoredTargets& targets) {
     return function(scope, targets, settings);
   });
@@ -77,24 +71,16 @@ StatusOr<Objective> FindObjective(TargetKind kind, std::string_view name, const 
 
 std::vector<std::string> ObjectiveNames(TargetKind kind) {
   std::vector<std::string> names;
-  for (const auto& [name, objective] : Kinds()) {
+  for (const auto& [name, objective] : Objectives().kinds()) {
     if (FunctionFor(objective, kind) != nullptr) names.push_back(name);
   }
   std::ranges::stable_partition(names, [&](const std::string& name) { return name == TargetOf(kind).usual; });
   return names;
 }
 
-void ForEachObjective(std::function<void(const ObjectiveKind&)> visit) {
-  for (const auto& [name, objective] : Kinds()) visit(objective);
-  Registered().visitors.push_back(std::move(visit));
-}
+void ForEachObjective(std::function<void(const ObjectiveKind&)> visit) { Objectives().ForEach(std::move(visit)); }
 
-ObjectiveRegistration::ObjectiveRegistration(ObjectiveKind kind) {
-  const std::string name = kind.name;
-  const auto [at, added] = Kinds().emplace(name, std::move(kind));
-  RIVULET_CHECK(added, "two objectives are named '{}'", name);
-  for (const auto& visit : Registered().visitors) visit(at->second);
-}
+ObjectiveRegistration::ObjectiveRegistration(ObjectiveKind kind) { Objectives().Add(std::move(kind)); }
 
 Output MeanOf(const Scope& scope, Output values, std::string_view name) {
   Tensor axes(DType::kInt32, Shape{values ? values.shape().rank() : 0});
@@ -111,8 +97,9 @@ Output OneHotOf(const Scope& scope, const ScoredTargets& targets) {
 
 Setting ClassWeights() {
   Setting weights = Integers("class_weights", std::vector<int64_t>(),
-                             "How much the examples of each class count, a whole number for each. Only ratios matter: "
-                             "the weights are divided by their mean. The loss stays a mean over examples.")
+                             "How much the examples of each class count, a whole number for each. Only ratios matter, "
+                             "so 0.5 and 1.7 are `[5, 17]`: the weights are divided by their mean. The loss stays a "
+                             "mean over examples.")
                         .Between(0, 1e9);
   weights.example = "[1, 5]";
   weights.default_in_words = "all count the same";

@@ -33,7 +33,7 @@ Setting PositiveWeight() {
 }
 
 RIVULET_OBJECTIVE(sigmoid_registration, {.name = "sigmoid_cross_entropy",
-                                         .doc = "cross-entropy of each score's sigmoid by itself, of labels or a class",
+                                         .doc = "cross-entropy of each score's sigmoid alone, for labels or a class",
                                          .settings = {PositiveWeight()},
                                          .of_class = SigmoidCrossEntropyOfClass,
                                          .of_labels = SigmoidCrossEntropyOfLabels});

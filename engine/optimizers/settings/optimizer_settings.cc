@@ -1,9 +1,8 @@
 #include "engine/optimizers/settings/optimizer_settings.h"
 
-#include <map>
 #include <utility>
 
-#include "engine/base/check.h"
+#include "engine/base/named_registry.h"
 
 namespace rivulet {
 namespace {
@@ -13,40 +12,24 @@ Setting WithExample(Setting setting, std::string example) {
   return setting;
 }
 
-// Made at first use and never destroyed, as registrations of other files run before main in an order that nobody knows.
-struct Registry {
-  std::map<std::string, OptimizerTable, std::less<>> tables;
-  std::vector<std::function<void(const OptimizerTable&)>> visitors;
-};
-Registry& Tables() {
-  static auto* const registry = new Registry;
-  return *registry;
+NamedRegistry<OptimizerTable>& Tables() {
+  static auto* const tables = new NamedRegistry<OptimizerTable>("optimizers");
+  return *tables;
 }
 
 }  // namespace
 
-void RegisterOptimizerTable(OptimizerTable table) {
-  const std::string name = table.name;
-  const auto [at, added] = Tables().tables.emplace(name, std::move(table));
-  RIVULET_CHECK(added, "two optimizers are called '{}'", name);
-  for (const auto& visit : Tables().visitors) visit(at->second);
-}
+void RegisterOptimizerTable(OptimizerTable table) { Tables().Add(std::move(table)); }
 
 std::vector<const OptimizerTable*> OptimizerTables() {
   std::vector<const OptimizerTable*> tables;
-  for (const auto& [name, table] : Tables().tables) tables.push_back(&table);
+  for (const auto& [name, table] : Tables().kinds()) tables.push_back(&table);
   return tables;
 }
 
-const OptimizerTable* FindOptimizerTable(std::string_view name) {
-  const auto found = Tables().tables.find(name);
-  return found == Tables().tables.end() ? nullptr : &found->second;
-}
+const OptimizerTable* FindOptimizerTable(std::string_view name) { return Tables().Find(name); }
 
-void ForEachOptimizerTable(std::function<void(const OptimizerTable&)> visit) {
-  for (const auto& [name, table] : Tables().tables) visit(table);
-  Tables().visitors.push_back(std::move(visit));
-}
+void ForEachOptimizerTable(std::function<void(const OptimizerTable&)> visit) { Tables().ForEach(std::move(visit)); }
 
 Setting MomentumSetting(double usual) {
   return WithExample(

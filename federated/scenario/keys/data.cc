@@ -116,8 +116,8 @@ std::vector<Key> SynthKeys() {
   std::vector<Key> keys = {
       Key("data.synth.kind", RIVULET_FIELD(data.synth.kind), "\"digits\"",
           fmt::format(
-              "Data generated on first use, when `data.train` does not exist. A `data.train` without `data.test` "
-              "is own data: it must exist. {}",
+              "Data generated on first use, when neither `data.train` nor `data.test` exists. A `data.train` without "
+              "`data.test`, or of `--set`, is own data: it must exist. {}",
               PiecesInWords("generator")))
           .OneOf(std::move(kinds))};
   std::ranges::move(OptionKeys({.section = "data.synth",

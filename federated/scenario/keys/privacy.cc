@@ -32,6 +32,19 @@ std::vector<Key> PrivacyKeys() {
           "run.seed, so knowledge of the seed is enough to subtract it: for simulations.")
           .OneOf({"secure", "seeded"})
           .When("privacy.noise", IsNoisy, "privacy.noise is above 0"),
+      Key("privacy.epsilon", RIVULET_FIELD(privacy.epsilon), "2",
+          "Budget of the run against viewers of its models. The run ends before the round that would exceed it. "
+          "It needs an algorithm with noise on the sums, such as `dp_fedavg`. 0: no budget; epsilon is reported all "
+          "the "
+          "same.")
+          .Between(0, 1e6)
+          .When("privacy.clip", Clips, "privacy.clip is above 0")
+          .Operation(),
+      Key("privacy.delta", RIVULET_FIELD(privacy.delta), "1e-6",
+          "The delta of every epsilon of the run. It should be well below one over the number of clients.")
+          .Between(1e-30, 0.5)
+          .When("privacy.clip", Clips, "privacy.clip is above 0")
+          .Operation(),
   };
 }
 

@@ -11,6 +11,7 @@ namespace rivulet::scenario {
 namespace {
 
 bool FineTunes(const Scenario& s) { return !s.server.fine_tune.data.empty(); }
+bool SumsPlainly(const Scenario& s) { return !s.secure.on(); }
 Key&& ForFineTuning(Key&& key) {
   return std::move(key).When("server.fine_tune.data", FineTunes, "server.fine_tune.data is given");
 }
@@ -118,8 +119,14 @@ std::vector<Key> VersionKeys() {
           .Between(1, (1 << 29) - 1),
       Key("server.value_bits", RIVULET_FIELD(server.value_bits), "12",
           "Largest magnitude in a delta, as a power of two; an update beyond 2^value_bits is refused. Below 0 for "
-          "updates known to be small, whose sum is then as much finer.")
-          .Between(-30, 30),
+          "updates known to be small, whose sum is then as much finer. With `privacy.secure` it follows from "
+          "`privacy.clip`.")
+          .Between(-30, 30)
+          .When("privacy.secure", SumsPlainly, "privacy.secure is \"none\""),
+      Key("server.sum_bits", RIVULET_FIELD(server.sum_bits), "32",
+          "Bits of a value's sum, 64 or 32. With 32 a sum is half as large and has a lower resolution, which examples "
+          "as weights rarely leave enough of. For means alone.")
+          .Between(32, 64),
       Key("server.staging_megabytes", RIVULET_FIELD(server.staging_megabytes), "128",
           "Uploads held in memory while they arrive; beyond it they wait in an unlinked file.")
           .Between(1, 1 << 20)

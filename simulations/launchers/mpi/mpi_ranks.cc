@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 
@@ -17,13 +18,23 @@ namespace {
 
 // MPI counts in int, and a sum needs a second memory of what is summed at a time.
 constexpr size_t kMostBytes = size_t{64} << 20;
+// A model of 60 billion parameters: a rank that announces more, or sends less than it announced, runs another program.
+constexpr uint64_t kMostMessageBytes = uint64_t{1} << 38;
 
-void WaitFor(MPI_Request request) {
+// Ends every rank: what comes next would be waited for without end.
+[[noreturn]] void EndAllRanks(int from) {
+  std::fprintf(stderr, "rivulet: rank %d answers otherwise than this program does; start one program on all ranks\n",
+               from);
+  MPI_Abort(MPI_COMM_WORLD, 1);
+  std::abort();
+}
+
+void WaitFor(MPI_Request request, MPI_Status* status = MPI_STATUS_IGNORE) {
   constexpr std::chrono::microseconds kLongest{1000};
   std::chrono::microseconds pause{0};
   for (int asked = 0;; ++asked) {
     int done = 0;
-    MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    MPI_Test(&request, &done, status);
     if (done != 0) return;
     if (asked < 200) continue;
     pause = std::min(std::max(2 * pause, std::chrono::microseconds(20)), kLongest);
@@ -96,16 +107,23 @@ class MpiRanks final : public Ranks {
   }
   static std::string Receive(int from) {
     uint64_t size = 0;
-    MPI_Request request;
-    MPI_Irecv(&size, sizeof(size), MPI_BYTE, from, 0, MPI_COMM_WORLD, &request);
-    WaitFor(request);
+    ReceivePiece(&size, sizeof(size), from);
+    if (size > kMostMessageBytes) EndAllRanks(from);
     std::string bytes(size, '\0');
     for (size_t at = 0; at < bytes.size(); at += kMostBytes) {
-      MPI_Irecv(bytes.data() + at, static_cast<int>(std::min(kMostBytes, bytes.size() - at)), MPI_BYTE, from, 0,
-                MPI_COMM_WORLD, &request);
-      WaitFor(request);
+      ReceivePiece(bytes.data() + at, std::min(kMostBytes, bytes.size() - at), from);
     }
     return bytes;
+  }
+  // MPI itself ends all ranks when more comes than is asked for.
+  static void ReceivePiece(void* data, size_t bytes, int from) {
+    MPI_Request request;
+    MPI_Status status;
+    MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, from, 0, MPI_COMM_WORLD, &request);
+    WaitFor(request, &status);
+    int came = 0;
+    MPI_Get_count(&status, MPI_BYTE, &came);
+    if (came != static_cast<int>(bytes)) EndAllRanks(from);
   }
 
   // Each rank adds up an even share of each piece, and rank 0 collects the shares: the links carry every number twice,

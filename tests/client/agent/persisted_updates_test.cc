@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <filesystem>
 
 #include "client/training/task_work.h"
+#include "engine/io/sealed_file.h"
 #include "tests/testing/forwarding_file_system.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_folder.h"
@@ -38,6 +41,9 @@ FinishedWork WorkFor(int64_t round) {
   work.steps = 6;
   work.train_loss = 0.5;
   work.train_seconds = 1.25;
+  work.update_norm = 2.5;
+  work.lanes = 3;
+  work.tf32 = true;
   return work;
 }
 
@@ -65,13 +71,31 @@ TEST_F(PersistedUpdatesTest, NextProcess_FindsWhatWasKept) {
   const auto found = Open().Find(TaskOf(1));
   ASSERT_TRUE(found);
   EXPECT_EQ(found->update, WorkFor(1).update);
-  EXPECT_EQ(found->examples, 25);
-  EXPECT_EQ(found->steps, 6);
-  EXPECT_EQ(found->train_loss, 0.5);
-  EXPECT_EQ(found->train_seconds, 1.25);
+  EXPECT_EQ(found->result(), WorkFor(1).result());
   EXPECT_FALSE(Open().Find(TaskOf(2)));
   EXPECT_FALSE(Open().Find(TaskOf(1, "site-2")));
   EXPECT_FALSE(Open().Find(TaskOf(1, "site-1", "another")));
+  EXPECT_THAT(said_, IsEmpty());
+}
+
+TEST_F(PersistedUpdatesTest, FileOfVersion01_IsFound) {
+  const Digest work = WorkOf(TaskOf(1));
+  const auto found = [&](int64_t steps, double loss, double seconds) {
+    Open().Keep(TaskOf(1), WorkFor(1));
+    std::string numbers(32, '\0');
+    const int64_t examples = 25;
+    std::memcpy(numbers.data(), &examples, 8);
+    std::memcpy(numbers.data() + 8, &steps, 8);
+    std::memcpy(numbers.data() + 16, &loss, 8);
+    std::memcpy(numbers.data() + 24, &seconds, 8);
+    EXPECT_OK(WriteSealedFile(FileSystem::Default(), Files()[0], {"RVHELD01", work.AsBytes(), numbers, "an update"}));
+    return Open().Find(TaskOf(1));
+  };
+  const auto all = found(6, 0.5, 1.25), few = found(-1, std::nan(""), 0);
+  ASSERT_TRUE(all && few);
+  EXPECT_EQ(all->update, "an update");
+  EXPECT_EQ(all->result(), (TaskResult{.examples = 25, .steps = 6, .train_loss = 0.5, .train_seconds = 1.25}));
+  EXPECT_EQ(few->result(), TaskResult{.examples = 25});
   EXPECT_THAT(said_, IsEmpty());
 }
 

@@ -148,6 +148,32 @@ TEST(SitePolicyTest, MoreEpochsThanAllowed_AreRefused) {
   EXPECT_EQ(SubjectOf(refused), "2 epochs");
 }
 
+TEST(SitePolicyTest, PlanWithWeakerSecureSums_OrNone_IsRefusedByTheKey) {
+  const Status none = CheckPlan(Policy("[secure]\nmin_survivors = 2\n"), *LocalPlan());
+  EXPECT_THAT(none, StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("has no secure aggregation")));
+  EXPECT_EQ(SubjectOf(none), "no secure aggregation");
+  Scenario scenario = LocalScenario();
+  scenario.secure = {.protocol = "secagg_plus",
+                     .min_survivors = 2,
+                     .min_cohort = 5,
+                     .max_colluding = 1,
+                     .drop_out = 0.1,
+                     .least_sum = 2};
+  scenario.privacy.clip = 1;
+  scenario.server.clients_per_round = 10;
+  ASSERT_OK_AND_ASSIGN(const auto plan, Plan::Open(PlanBytes(scenario)));
+  for (const auto& [key, stated] : {std::pair("min_cohort", 5), std::pair("min_survivors", 2),
+                                    std::pair("max_colluding", 1), std::pair("least_sum", 2)}) {
+    EXPECT_OK(CheckPlan(Policy(fmt::format("[secure]\n{} = {}\n", key, stated)), *plan));
+    const Status weaker = CheckPlan(Policy(fmt::format("[secure]\n{} = {}\n", key, stated + 1)), *plan);
+    EXPECT_THAT(
+        weaker,
+        StatusIs(absl::StatusCode::kFailedPrecondition,
+                 HasSubstr(fmt::format("has privacy.{} = {}, and this site asks for {}", key, stated, stated + 1))));
+    EXPECT_EQ(SubjectOf(weaker), fmt::format("privacy.{}", key));
+  }
+}
+
 TEST(SitePolicyTest, RefusedPlan_IsNotMadeIntoPrograms) {
   ArtifactCache cache("", nullptr, [](const Plan&) { return FailedPrecondition("not here"); });
   EXPECT_THAT(cache.Plan(LocalPlan()->digest(), [] { return PlanBytes(LocalScenario()); }),

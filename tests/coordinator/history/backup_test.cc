@@ -5,6 +5,7 @@
 
 #include "coordinator/history/database.h"
 #include "coordinator/history/history.h"
+#include "engine/base/folder_lock.h"
 #include "engine/base/sha256.h"
 #include "tests/testing/forwarding_file_system.h"
 #include "tests/testing/status_matchers.h"
@@ -16,6 +17,7 @@ namespace {
 using ::rivulet::testing::StatusIs;
 using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 
 class BackupTest : public testing::FolderTest {
@@ -103,6 +105,40 @@ TEST_F(BackupTest, NewestVersionPrunedMeanwhile_IsCopiedAsOfANewerOne) {
   EXPECT_EQ(point.committed_round, 2);
   const std::string folder = JoinPath(FolderOf(to_), History::ModelsFolder(to_, "r"));
   EXPECT_TRUE(FileSystem::Default().Exists(JoinPath(folder, "round-000002.safetensors")));
+}
+
+// However fast it commits: of a run that prunes at once whatever is asked for first, each copying of the history would
+// name a version that is gone.
+TEST_F(BackupTest, RunThatPrunesAtOnce_RemovesNothingWhileItsLastVersionIsCopied) {
+  Commit(1);
+  const std::string folder = Path("runs.sqlite.models/r");
+  int64_t newest = 1;
+  std::vector<int64_t> left;
+  class Racing final : public testing::ForwardingFileSystem {
+   public:
+    explicit Racing(std::function<void()> before) : before_(std::move(before)) {}
+    StatusOr<std::string> ReadAll(const std::string& path) override {
+      if (path.ends_with(".safetensors")) before_();
+      return ForwardingFileSystem::ReadAll(path);
+    }
+
+   private:
+    const std::function<void()> before_;
+  } fs([&] {
+    Commit(++newest);
+    const auto removal = FolderLock::ToRemove(folder);
+    if (removal.ok())
+      std::filesystem::remove(ModelPath(newest - 1));
+    else
+      left.push_back(newest - 1);
+  });
+  ASSERT_OK(BackUpHistory(fs, from_, to_).status());
+  EXPECT_THAT(left, Not(IsEmpty()));
+  ASSERT_OK_AND_ASSIGN(const auto copy, History::Open(to_, History::Access::kReadWrite));
+  ASSERT_OK_AND_ASSIGN(const ResumePoint point, copy->FindResumePoint("r"));
+  EXPECT_TRUE(FileSystem::Default().Exists(JoinPath(JoinPath(FolderOf(to_), History::ModelsFolder(to_, "r")),
+                                                    fmt::format("round-00000{}.safetensors", point.committed_round))));
+  EXPECT_OK(FolderLock::ToRemove(folder));
 }
 
 TEST_F(BackupTest, FilesOfSomebodyBesideIt_StayAndLeftoversGo) {

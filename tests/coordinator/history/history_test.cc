@@ -124,7 +124,8 @@ TEST_F(HistoryTest, Open_NewFile_HasTheDocumentedColumns) {
             "run_id name status reason config plan_digest seed version created_at started_at finished_at rowid;");
   EXPECT_EQ(columns("rounds"),
             "run_id round attempt status reason started_at finished_at selected reported folded refused dropped failed "
-            "examples train_loss bytes_down bytes_up train_seconds aggregate_seconds evaluate_seconds model_digest;");
+            "examples train_loss bytes_down bytes_up train_seconds aggregate_seconds evaluate_seconds noise_multiplier "
+            "sampling_rate delta epsilon participant_epsilon model_digest;");
   EXPECT_EQ(columns("clients"), "client_id fingerprint status first_seen_at last_seen_at;");
   EXPECT_EQ(columns("run_clients"), "run_id client_id from_round from_attempt;");
   EXPECT_EQ(
@@ -138,11 +139,11 @@ TEST_F(HistoryTest, Open_NewFile_HasTheDocumentedColumns) {
   EXPECT_EQ(columns("run_keys"), "run_id key value;");
   EXPECT_EQ(columns("tags"), "run_id tag;");
   EXPECT_EQ(columns("notes"), "run_id at text rowid;");
+  EXPECT_EQ(columns("pointers"), "name label run_id round digest version share at author note rolled_back rowid;");
   EXPECT_EQ(columns("audit"), "at operator_id serial action run_id client_id detail rowid;");
-  EXPECT_EQ(
-      Ask("SELECT name FROM sqlite_master WHERE type = 'view' ORDER BY name"),
-      "audit;client_reliability;client_rounds;clients;events;metrics;models;notes;round_summary;rounds;run_clients;"
-      "run_keys;run_leaderboard;runs;tags;");
+  EXPECT_EQ(Ask("SELECT name FROM sqlite_master WHERE type = 'view' ORDER BY name"),
+            "audit;client_reliability;client_rounds;clients;events;metrics;models;notes;pointers;round_summary;rounds;"
+            "run_clients;run_keys;run_leaderboard;runs;tags;");
   EXPECT_EQ(Ask("PRAGMA user_version"), fmt::format("{};", kHistoryVersion));
 }
 
@@ -597,7 +598,7 @@ TEST_F(HistoryTest, OpenForReading_WhileItIsBeingMade_Waits) {
 
 TEST_F(HistoryTest, OpenForReading_FileThatStaysEmpty_IsRefused) {
   std::ofstream(path_).close();
-  EXPECT_THAT(OpenError(History::Access::kReadOnly), HasSubstr("holds no history yet: it is empty"));
+  EXPECT_THAT(OpenError(History::Access::kReadOnly), HasSubstr("holds no history yet: the file is empty"));
 }
 
 // A process dies half way through making the tables, with pages of them in the file already: the next one finds what it

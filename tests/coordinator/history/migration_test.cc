@@ -1,5 +1,5 @@
-// Frozen histories of earlier programs: version-3.sql, which kept tasks by client, and version-4.sql. Each is opened as
-// any history, which brings an older one to this version.
+// Frozen histories of earlier programs: version-3.sql, which kept tasks by client, and those after it. Each is opened
+// as any history, which brings an older one to this version.
 #include <sqlite3.h>
 #include <unistd.h>
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <random>
 
+#include "federated/privacy/sum_noise.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet {
@@ -160,6 +161,45 @@ TEST(MembersTest, NamesThatNoPopulationHas_AreNoMembers) {
   EXPECT_FALSE(members.Knows("client-00100"));
   EXPECT_TRUE(members.Knows("client-00099"));
   EXPECT_THAT(members.told(), ::testing::IsEmpty()) << "its members need not be told";
+}
+
+Members PoissonMembers(double rate, int names) {
+  auto selector = Selector::Create({"poisson", {{"rate", rate}}});
+  EXPECT_OK(selector);
+  Members members(7, nullptr, *std::move(selector), 1000,
+                  std::make_shared<const privacy::NoiseKey>(privacy::SeededKey(3)));
+  for (int i = 0; i < names; ++i) members.Add(fmt::format("c{:03}", i), {1, 1}, "");
+  return members;
+}
+
+// The first attempt draws more while it lacks some; nobody takes the place of another.
+TEST(MembersTest, PoissonDraw_IsOfTheVersionInEveryAttemptAndEndsWithItsSample) {
+  Members members = PoissonMembers(0.3, 200);
+  members.BeginDraw({1, 1});
+  const std::vector<std::string> first = members.Draw(1000, Nobody);
+  EXPECT_GT(first.size(), 30u);
+  EXPECT_LT(first.size(), 90u);
+  EXPECT_THAT(members.Draw(1000, Nobody), IsEmpty());
+  members.BeginDraw({1, 2});
+  EXPECT_THAT(members.Draw(1000, Nobody), ::testing::UnorderedElementsAreArray(first));
+  members.BeginDraw({2, 1});
+  EXPECT_THAT(members.Draw(1000, Nobody), ::testing::Not(::testing::UnorderedElementsAreArray(first)));
+}
+
+TEST(MembersTest, PoissonDraw_ChangesForNobodyWhenOthersComeOrLeaveOrAreAbsent) {
+  Members members = PoissonMembers(0.3, 200);
+  members.BeginDraw({1, 1});
+  std::vector<std::string> first = members.Draw(1000, Nobody);
+  Members others = PoissonMembers(0.3, 200);
+  for (int i = 0; i < 50; ++i) others.Add(fmt::format("b{:03}", i), {1, 1}, "");
+  others.Remove(first[0]);
+  others.Remove("c000");
+  others.BeginDraw({1, 1});
+  std::vector<std::string> second = others.Draw(1000, [&](const std::string& name) { return name == first[1]; });
+  std::erase_if(second, [](const std::string& name) { return name[0] == 'b'; });
+  const std::string gone = first[0], absent = first[1];
+  std::erase_if(first, [&](const std::string& name) { return name == gone || name == absent || name == "c000"; });
+  EXPECT_THAT(second, ::testing::UnorderedElementsAreArray(first));
 }
 
 }  // namespace

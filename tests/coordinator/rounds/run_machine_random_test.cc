@@ -56,7 +56,8 @@ class Book {
           ASSERT_TRUE(open_.contains(fold->task));
         }
         ASSERT_EQ(machine.FindLease(fold->task)->step,
-                  static_cast<int>(rules_.barriers.size()) * static_cast<int>(open_.contains(fold->task)));
+                  (rules_.sum_step >= 0 ? rules_.sum_step : static_cast<int>(rules_.barriers.size())) *
+                      static_cast<int>(open_.contains(fold->task)));
         ASSERT_TRUE(folds_.insert(fold->task).second) << fold->task << " is folded twice";
       } else if (const auto* evaluated = std::get_if<Evaluated>(&action)) {
         for (const TaskId& task : evaluated->tasks) ASSERT_TRUE(folded_.contains(task) && measured_.contains(task));
@@ -108,7 +109,7 @@ class Book {
 };
 
 TEST(RunMachineRandomTest, AnyEvents_KeepTheBookBalanced) {
-  int finished = 0, failed = 0, evaluations = 0, steps = 0;
+  int finished = 0, failed = 0, evaluations = 0, steps = 0, settled = 0;
   for (uint32_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
@@ -132,6 +133,10 @@ TEST(RunMachineRandomTest, AnyEvents_KeepTheBookBalanced) {
       if (below(2) == 0) rules.evaluation.min_reports = 1;
     }
     if (seed % 3 == 2) rules.barriers.resize(static_cast<size_t>(1 + below(2)), {below(2), 30 * below(2)});
+    if (seed % 6 == 5) {
+      rules.sum_step = below(static_cast<int>(rules.barriers.size()) + 1);
+      rules.policy.in_flight = std::min(rules.policy.in_flight, rules.policy.updates_per_version);
+    }
     auto created = RunMachine::Create(rules, RunStart{});
     ASSERT_OK(created);
     RunMachine machine = *std::move(created);
@@ -169,6 +174,7 @@ TEST(RunMachineRandomTest, AnyEvents_KeepTheBookBalanced) {
           break;
         case 8:
           event = FoldDone{task, true, ""};
+          if (rules.sum_step >= 0 && below(2) == 0) event = SumSettled{below(4) != 0, "it cannot be read"};
           break;
         default:
           if (machine.phase() == RunMachine::Phase::kCommitting || machine.phase() == RunMachine::Phase::kAbandoning) {
@@ -202,6 +208,7 @@ TEST(RunMachineRandomTest, AnyEvents_KeepTheBookBalanced) {
         evaluations += std::holds_alternative<Evaluated>(action);
         measured |= std::holds_alternative<Evaluated>(action);
         steps += std::holds_alternative<Offer>(action) && std::get<Offer>(action).lease.step > 0;
+        settled += std::holds_alternative<Commit>(action) && std::holds_alternative<SumSettled>(event);
       }
     }
     finished += machine.phase() == RunMachine::Phase::kFinished;
@@ -212,6 +219,7 @@ TEST(RunMachineRandomTest, AnyEvents_KeepTheBookBalanced) {
   EXPECT_GT(failed, 20);
   EXPECT_GT(evaluations, 20);
   EXPECT_GT(steps, 50);
+  EXPECT_GT(settled, 5);
 }
 
 // Sites of many names beside clients of their own: they fold into partials, forget all of it when they are restarted,

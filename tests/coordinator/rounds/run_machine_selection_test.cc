@@ -150,8 +150,7 @@ TEST(RunMachineSelectionTest, WhereNobodyElseMayBeDrawn_ARunOfFixedMembersFails)
   run.Round();
   EXPECT_EQ(run.machine->phase(), RunMachine::Phase::kFailed);
   EXPECT_EQ(run.machine->reason(),
-            "round 3 can draw 1 of the 2 clients that it needs, and nobody else may be drawn for it; look at "
-            "selection.trace");
+            "round 3 needs 2 clients and can draw 1, and no others may be drawn; check selection.trace");
 }
 
 TEST(RunMachineSelectionTest, WhoIsWaitedFor_IsSaidByTheirTags) {

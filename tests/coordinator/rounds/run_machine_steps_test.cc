@@ -1,5 +1,6 @@
 // Tasks of several steps, with a barrier behind each but the last.
 #include <algorithm>
+#include <functional>
 
 #include "coordinator/rounds/run_machine.h"
 #include "tests/testing/status_matchers.h"
@@ -15,7 +16,7 @@ using ::testing::IsEmpty;
 using Barriers = std::vector<BufferRules::Barrier>;
 
 struct SteppedRun {
-  explicit SteppedRun(Barriers barriers, int64_t min_reports = 2, int64_t lease_ms = 0) {
+  explicit SteppedRun(Barriers barriers, int64_t min_reports = 2, int64_t lease_ms = 0, int sum_step = -1) {
     RunRules rules;
     rules.run_id = "run";
     rules.seed = 7;
@@ -28,6 +29,8 @@ struct SteppedRun {
     rules.max_attempts = 2;
     rules.lease_ms = lease_ms;
     rules.barriers = std::move(barriers);
+    rules.sum_step = sum_step;
+    rules_ = rules;
     auto created = RunMachine::Create(rules, RunStart{});
     EXPECT_OK(created);
     machine = *std::move(created);
@@ -46,6 +49,12 @@ struct SteppedRun {
     EXPECT_THAT(On(StepReported{name, At(name).task, step}, now), ElementsAre(HasSubstr("stage ")));
     return On(StageDone{At(name).task}, now);
   }
+  // Its update is folded, at the sum's step.
+  std::vector<std::string> Sum(const std::string& name, int step, TimeMs now = 0) {
+    EXPECT_THAT(Report(name, step, now), ElementsAre(HasSubstr("fold ")));
+    return On(FoldDone{At(name).task}, now);
+  }
+  RunRules rules_;
   std::optional<RunMachine> machine;
   std::vector<std::string> names;
 };
@@ -143,6 +152,156 @@ TEST(RunMachineStepsTest, SiteThatGoesSilentBehindABarrier_LosesItsTask) {
   ASSERT_EQ(run.machine->FindLease(task)->step, 1);
   run.On(Tick{}, 51);
   EXPECT_EQ(run.machine->FindLease(task)->state, Lease::State::kLapsed);
+}
+
+// ---- A sum before the last step: 0 keys, 1 words, 2 agree, 3 reveal ------------------------------------------------
+
+constexpr int kSum = 1;
+
+// A run whose three clients are at `step`.
+SteppedRun AtStep(int step, int64_t lease_ms = 0, Barriers barriers = Barriers(3)) {
+  SteppedRun run(std::move(barriers), 2, lease_ms, kSum);
+  for (int s = 0; s < step; ++s) {
+    for (const std::string& name : run.names) s == kSum ? run.Sum(name, s) : run.Report(name, s);
+  }
+  for (const std::string& name : run.names) EXPECT_EQ(run.At(name).step, step);
+  return run;
+}
+
+TEST(RunMachineSumStepTest, IsFoldedAtItsStep_AndCommittedWhenItIsSettled) {
+  SteppedRun run = AtStep(1);
+  EXPECT_THAT(run.Sum(run.names[0], 1), IsEmpty());
+  EXPECT_EQ(run.At(run.names[0]).state, Lease::State::kReported);
+  EXPECT_THAT(run.On(StepReported{run.names[0], run.At(run.names[0]).task, 1}),
+              ElementsAre(HasSubstr("step 1 of this task is reported already")));
+  EXPECT_THAT(run.Sum(run.names[1], 1), IsEmpty());
+  EXPECT_THAT(run.Sum(run.names[2], 1), ::testing::SizeIs(3));
+  for (const std::string& name : run.names) run.Report(name, 2);
+  EXPECT_THAT(run.Report(run.names[0], 3), IsEmpty());
+  std::vector<std::string> settled = run.On(SumSettled{});
+  ASSERT_THAT(settled, ElementsAre("close r1 a1", HasSubstr("commit r1 a1")));
+  for (const std::string& name : run.names) {
+    EXPECT_THAT(settled[1], HasSubstr(name));
+    EXPECT_EQ(run.At(name).state, Lease::State::kFolded);
+    EXPECT_EQ(run.At(name).reason, "");
+  }
+}
+
+// A fold that has begun is in the set: the next step waits for it.
+TEST(RunMachineSumStepTest, NextStepWaitsForAFoldUnderWay) {
+  SteppedRun run = AtStep(1, 0, {{}, {.deadline_ms = 100}, {}});
+  run.Sum(run.names[0], 1);
+  run.Sum(run.names[1], 1);
+  EXPECT_THAT(run.Report(run.names[2], 1), ElementsAre(HasSubstr("fold ")));
+  EXPECT_THAT(run.On(Tick{}, 100), IsEmpty());
+  EXPECT_THAT(run.On(FoldDone{run.At(run.names[2]).task}, 101), ::testing::SizeIs(3));
+}
+
+TEST(RunMachineSumStepTest, BeforeItsBarrierALostClientIsOut_AndBehindItItIsFolded) {
+  SteppedRun run = AtStep(1, 0, {{}, {.deadline_ms = 100}, {.deadline_ms = 100}});
+  run.Sum(run.names[0], 1);
+  run.Sum(run.names[1], 1);
+  EXPECT_THAT(run.On(Tick{}, 100), ::testing::SizeIs(2));
+  EXPECT_EQ(run.At(run.names[2]).state, Lease::State::kDropped);
+  EXPECT_EQ(run.At(run.names[2]).reason, "step 2 began without it");
+  // One agrees, the other is silent.
+  run.Report(run.names[0], 2, 100);
+  EXPECT_THAT(run.On(Tick{}, 200), ::testing::SizeIs(1));
+  EXPECT_EQ(run.At(run.names[1]).state, Lease::State::kFolded);
+  EXPECT_EQ(run.At(run.names[0]).step, 3);
+  EXPECT_THAT(run.On(StepReported{run.names[1], run.At(run.names[1]).task, 2}, 200),
+              ElementsAre(HasSubstr("this update is folded already")));
+  const std::vector<std::string> settled = run.On(SumSettled{}, 200);
+  ASSERT_THAT(settled, ElementsAre("close r1 a1", HasSubstr("commit r1 a1")));
+  EXPECT_THAT(settled[1], HasSubstr(run.names[1]));
+  EXPECT_THAT(settled[1], ::testing::Not(HasSubstr(run.names[2])));
+}
+
+// However a client is lost behind the barrier, its update stays where it is.
+TEST(RunMachineSumStepTest, EveryWayToBeLostBehindTheBarrier_LeavesTheUpdateInTheSum) {
+  const auto lose = [](const std::function<void(SteppedRun&, const std::string&)>& how) {
+    SteppedRun run = AtStep(2, 50);
+    const std::string lost = run.names[1];
+    how(run, lost);
+    EXPECT_THAT(run.At(lost).state, ::testing::AnyOf(Lease::State::kFolded, Lease::State::kLapsed));
+    run.Report(run.names[0], 2, 40);
+    run.Report(run.names[2], 2, 40);
+    EXPECT_EQ(run.At(lost).state, Lease::State::kFolded);
+    EXPECT_EQ(run.At(run.names[0]).step, 3);
+    const std::vector<std::string> settled = run.On(SumSettled{}, 40);
+    EXPECT_THAT(settled, Contains(::testing::AllOf(HasSubstr("commit r1 a1"), HasSubstr(lost))));
+  };
+  lose([](SteppedRun& run, const std::string& lost) { run.On(ClientLeft{lost}); });
+  lose([](SteppedRun& run, const std::string& lost) {
+    run.On(StepReported{lost, run.At(lost).task, 2, true, "the coordinator lies"});
+  });
+  lose([](SteppedRun& run, const std::string& lost) {
+    run.On(StepReported{lost, run.At(lost).task, 2});
+    run.On(StageDone{run.At(lost).task, false, "no signature"});
+  });
+}
+
+TEST(RunMachineSumStepTest, SilentForALeaseBehindTheBarrier_IsFolded) {
+  SteppedRun run = AtStep(2, 50);
+  run.Report(run.names[0], 2, 30);
+  run.Report(run.names[2], 2, 30);
+  EXPECT_EQ(run.At(run.names[0]).state, Lease::State::kReported);
+  EXPECT_THAT(run.On(Tick{}, 51), ::testing::SizeIs(2));
+  EXPECT_EQ(run.At(run.names[1]).state, Lease::State::kFolded);
+}
+
+TEST(RunMachineSumStepTest, NobodyLeftBeforeItIsSettled_AbandonsTheAttempt) {
+  SteppedRun run = AtStep(3);
+  for (size_t i = 0; i < 2; ++i) EXPECT_THAT(run.Report(run.names[i], 3), IsEmpty());
+  EXPECT_THAT(
+      run.Report(run.names[2], 3),
+      ElementsAre("close r1 a1", HasSubstr("too few answered step 3, so that the sum of 3 updates cannot be read")));
+}
+
+TEST(RunMachineSumStepTest, DeadlineBehindTheSum_AbandonsTheAttempt) {
+  SteppedRun run = AtStep(2);
+  EXPECT_THAT(run.On(Tick{}, 1000), Contains(HasSubstr("abandon r1 a1: too few answered step 2")));
+}
+
+TEST(RunMachineSumStepTest, SettledAsBad_AbandonsAtOnce_AtEachStep) {
+  for (const int step : {0, 1, 2, 3}) {
+    SteppedRun run = AtStep(step);
+    EXPECT_THAT(run.On(SumSettled{false, "c1 lies"}), ElementsAre("close r1 a1", "abandon r1 a1: c1 lies"));
+    EXPECT_EQ(run.machine->phase(), RunMachine::Phase::kAbandoning);
+    EXPECT_THAT(run.On(SumSettled{false, "c1 lies"}), IsEmpty());
+  }
+  // But not under a fold.
+  SteppedRun run = AtStep(1);
+  run.Report(run.names[0], 1);
+  EXPECT_THAT(run.On(SumSettled{false, "c1 lies"}), IsEmpty());
+  EXPECT_THAT(run.On(FoldDone{run.At(run.names[0]).task}), ElementsAre("close r1 a1", "abandon r1 a1: c1 lies"));
+}
+
+TEST(RunMachineSumStepTest, SettledBeforeTheSumIsMade_MeansNothing) {
+  SteppedRun run = AtStep(1);
+  EXPECT_THAT(run.On(SumSettled{}), IsEmpty());
+  EXPECT_EQ(run.machine->phase(), RunMachine::Phase::kTraining);
+}
+
+TEST(RunMachineSumStepTest, Snapshot_KnowsWhoseUpdatesAreInTheSum) {
+  SteppedRun run = AtStep(1);
+  run.Sum(run.names[0], 1);
+  ASSERT_OK_AND_ASSIGN(RunMachine again, RunMachine::Restore(run.rules_, run.machine->Save()));
+  EXPECT_TRUE(again.LeaseOf(run.names[0])->summed);
+  EXPECT_FALSE(again.LeaseOf(run.names[1])->summed);
+  EXPECT_EQ(again.Save(), run.machine->Save());
+}
+
+TEST(RunMachineSumStepTest, OverSelectionAndAStepThatIsNone_AreRefused) {
+  SteppedRun run(Barriers(3), 2, 0, kSum);
+  RunRules rules = run.rules_;
+  rules.policy.in_flight = 4;
+  EXPECT_THAT(RunMachine::Create(rules, {}),
+              testing::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("server.over_selection")));
+  rules = run.rules_;
+  rules.sum_step = 4;
+  EXPECT_THAT(RunMachine::Create(rules, {}), testing::StatusIs(absl::StatusCode::kInvalidArgument,
+                                                               HasSubstr("step 4 of 4 cannot be that of the sum")));
 }
 
 TEST(RunMachineStepsTest, BarrierThatCannotBePassed_IsRefused) {

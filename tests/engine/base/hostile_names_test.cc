@@ -1,3 +1,4 @@
+#include "engine/base/display_lines.h"
 #include "engine/base/display_name.h"
 #include "engine/base/nearest.h"
 #include "tests/testing/status_matchers.h"
@@ -52,6 +53,16 @@ TEST(DisplayTextTest, WordsOfOthers_AreOneLineThatShows) {
   EXPECT_EQ(DisplayText(std::string(10'000, 'a'), 5), "aaaaa…");
   EXPECT_EQ(DisplayText("aaaä", 4), "aaa…") << "no character is cut";
   EXPECT_EQ(DisplayText("", 0), "");
+}
+
+TEST(DisplayLinesTest, LinesStay_AndWhatMovesATerminalIsEscaped) {
+  const std::string toml = "[run]\n\tname = \"Käse 模型\"\n";
+  EXPECT_EQ(DisplayLines(toml), toml);
+  EXPECT_EQ(DisplayLines("a\x1B[2J\r\n\x07\rb"), "a\\u001B[2J\r\n\\u0007\\u000Db");
+  EXPECT_EQ(DisplayLines("\xC2\x9B"
+                         "31m\xE2\x80\xAE"),
+            "\\u009B31m\\u202E");
+  EXPECT_EQ(DisplayLines("\xFF|a\xE2\x80"), "?|a??");
 }
 
 }  // namespace

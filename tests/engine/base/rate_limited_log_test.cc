@@ -36,6 +36,15 @@ TEST_F(RateLimitedLogTest, ManySentences_AreTwentyAMinuteAndACount) {
   EXPECT_EQ(told_.back(), "4980 more lines of this kind were left out");
 }
 
+TEST_F(RateLimitedLogTest, AnotherBound_IsKept) {
+  RateLimitedLog log([this](const std::string& sentence) { told_.push_back(sentence); }, [this] { return now_; }, 1);
+  for (const char* sentence : {"a", "b", "c"}) log.Tell(sentence);
+  EXPECT_THAT(told_, ElementsAre("a"));
+  now_ += std::chrono::minutes(1);
+  log.Tell("d");
+  EXPECT_THAT(told_, ElementsAre("a", "2 more lines of this kind were left out", "d"));
+}
+
 TEST_F(RateLimitedLogTest, NothingLeftOut_IsNotCounted) {
   log_.Tell("a");
   now_ += std::chrono::minutes(2);

@@ -393,10 +393,87 @@ TEST_F(TableTest, NumbersOfOtherCountries_AreReadWhenTheImportSaysHow) {
   price.delimiter = ';';
   price.label = "";
   price.targets = {"price"};
-  EXPECT_THAT(Error(price), HasSubstr("--decimal and --thousands say how numbers are written"));
+  EXPECT_THAT(Error(price), HasSubstr("--decimal, --thousands and --unit say how numbers are written"));
   price.thousands = ',';
   ASSERT_OK(Import(price));
   EXPECT_THAT(Told("out/train.tfrecord"), ElementsAre("1 1000 ", "2 2000 "));
+}
+
+TEST_F(TableTest, SeveralColumnsThatAreRefused_AreNamedAtOnce) {
+  std::string csv = "id,age,fee,sex,y\n";
+  for (int i = 0; i < 20; ++i) csv += fmt::format("P{},{},${},{},0\n", i, i == 3 ? "NA" : "30", i % 5, i % 2);
+  TableOptions options = Options(csv);
+  EXPECT_THAT(Error(options),
+              AllOf(HasSubstr("t.csv: column 'id' has 20 different values in 20 rows"),
+                    HasSubstr("\nt.csv: column 'age': 1 of 20 cells is no number: 'NA' (line 5). Pass --missing 'NA'"),
+                    HasSubstr("\nt.csv: column 'fee': 20 of 20 cells are no numbers"), HasSubstr("--unit '$'")));
+  options.without = {"id"};
+  options.missing = {"NA"};
+  options.fill_missing = true;
+  options.units = {"$"};
+  EXPECT_OK(Import(options));
+}
+
+// A column of one cell each row, and what the import says of it.
+TEST_F(TableTest, NumbersBesideUnits_AreNamedAndReadWithoutThem) {
+  struct Case {
+    std::string cells;  // of a row each
+    std::vector<std::string> units;
+    const char* offered;
+    std::vector<std::string> read;  // with the options
+  };
+  for (const Case& one : std::vector<Case>{
+           {"$5|-$7|$-9", {"$"}, "Pass --unit '$' to read the number beside a unit.", {"5 = 0", "-7 = 0", "-9 = 0"}},
+           {"40%|41 %|0.5%", {"%"}, "Pass --unit '%' ", {"40 = 0", "41 = 0", "0.5 = 0"}},
+           {"50 kg|50 kg|52kg|60", {"kg"}, "Pass --unit 'kg' ", {"50 = 0", "50 = 0", "52 = 0", "60 = 0"}},
+           {"1 kg|2 lb|3 kg|4 kg", {"kg", "lb"}, "Pass --unit 'kg' --unit 'lb' ", {"1 = 0", "2 = 0", "3 = 0", "4 = 0"}},
+           {"USD 5|USD 7|USD 5", {"USD"}, "Pass --unit 'USD' ", {"5 = 0", "7 = 0", "5 = 0"}},
+           {"20°C|21°C", {"°C"}, "Pass --unit '°C' ", {"20 = 0", "21 = 0"}},
+           {"1.5 kg/m2|2 kg/m2", {"kg/m2"}, "Pass --unit 'kg/m2' ", {"1.5 = 0", "2 = 0"}}}) {
+    std::string csv = "a;y\n";
+    for (const char c : one.cells) csv += c == '|' ? ";0\n" : std::string(1, c);
+    TableOptions options = Options(csv + ";0\n");
+    options.delimiter = ';';
+    EXPECT_THAT(Error(options), HasSubstr(one.offered)) << one.cells;
+    options.units = one.units;
+    EXPECT_OK(Import(options)) << one.cells;
+    EXPECT_EQ(Told("out/train.tfrecord"), one.read) << one.cells;
+    std::filesystem::remove_all(Path("out"));
+  }
+  TableOptions price = Options("a;y\n$1,000.50;0\n-$2,000;1\n");
+  price.delimiter = ';';
+  EXPECT_THAT(Error(price), AllOf(HasSubstr("--unit '$'"), HasSubstr("--thousands ,")));
+  price.units = {"$"};
+  price.thousands = ',';
+  ASSERT_OK(Import(price));
+  EXPECT_THAT(Told("out/train.tfrecord"), ElementsAre("1000.5 = 0", "-2000 = 1"));
+}
+
+TEST_F(TableTest, NumbersThatNoOptionReads_AreNoCategoryInSilence) {
+  for (const char* const cells : {"<5|7|>9", "(5)|(6)|(5)", "10k|10k|9k", "~5|~5|~6"}) {
+    std::string csv = "a;y\n";
+    for (const char* c = cells; *c != '\0'; ++c) csv += *c == '|' ? ";0\n" : std::string(1, *c);
+    TableOptions options = Options(csv + ";0\n");
+    options.delimiter = ';';
+    EXPECT_THAT(Error(options), AllOf(HasSubstr("column 'a': "), HasSubstr("Write the other cells as plain numbers")))
+        << cells;
+  }
+  EXPECT_THAT(Error("a,y\ninf,0\n2,1\n"), HasSubstr("Pass --missing 'inf' --fill-missing"));
+  EXPECT_THAT(Error("a,y\n1 000,0\n2 000,1\n"), HasSubstr("Pass --thousands ' ' for such numbers"));
+}
+
+// Codes, ordinals and ranges are names, whatever digits are in them.
+TEST_F(TableTest, NamesWithDigits_AreCategories) {
+  for (const char* const cells :
+       {"T1|T2|T1", "1st|2nd|2nd", "2a|2b|2a", "10-19|20-29|10-19", "stage 1|stage 2|stage 1"}) {
+    std::string csv = "a;y\n";
+    for (const char* c = cells; *c != '\0'; ++c) csv += *c == '|' ? ";0\n" : std::string(1, *c);
+    TableOptions options = Options(csv + ";0\n");
+    options.delimiter = ';';
+    EXPECT_OK(Import(options)) << cells;
+    EXPECT_EQ(Told("out/train.tfrecord").size(), 3u);
+    std::filesystem::remove_all(Path("out"));
+  }
 }
 
 TEST_F(TableTest, LabelsThatAreMissing_AreNoClass) {

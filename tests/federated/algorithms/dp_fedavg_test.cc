@@ -5,8 +5,9 @@
 #include <cmath>
 
 #include "federated/algorithms/algorithm.h"
-#include "federated/mechanisms/mean_mechanisms.h"
+#include "federated/mechanisms/mechanism.h"
 #include "tests/federated/aggregation_updates.h"
+#include "tests/testing/seeded_noise.h"
 
 namespace rivulet {
 namespace {
@@ -54,13 +55,15 @@ std::vector<float> PrivateMean(const Scenario& scenario, std::vector<TestUpdate>
     update.weight = 1;
     EXPECT_OK(aggregation->Take(update.view(), update.weights()));
   }
-  auto input = std::move(*aggregation).Finish();
+  auto input = std::move(*aggregation).FinishUndivided(Staleness());
   EXPECT_OK(input);
-  const auto mechanisms = MeanMechanisms::Create(composition->mean_mechanisms, scenario.run.seed);
-  EXPECT_OK(mechanisms);
-  const std::span<float> mean = input->parts[0].mean;
-  EXPECT_OK(mechanisms->Apply(version, {&mean, 1}));
-  return input->parts[0].mean;
+  ServerInput::Part& part = input->parts[0];
+  const auto noise = testing::SeededNoise(*composition, composition->aggregation, scenario.run.seed);
+  if (noise) {
+    EXPECT_OK(noise->Add(static_cast<uint64_t>(version), part.undivided->sums()));
+  }
+  part.Divide();
+  return part.mean;
 }
 
 std::vector<double> Difference(const std::vector<float>& a, const std::vector<float>& b) {
@@ -135,7 +138,7 @@ TEST(DpFedAvg, NoiseMultiplier_IsTheDeviationOverWhatOneClientCanDo) {
 }
 
 // A version that is made once more, by whoever resumes or replays, is the same; another one has other noise.
-TEST(DpFedAvg, NoiseSource_SeededIsOfSeedAndVersionAndSecureOfNobody) {
+TEST(DpFedAvg, NoiseSource_SeededIsOfSeedAndVersionAndElseItIsSecret) {
   const auto updates = ManyUpdates(3, 100, 0.01f);
   Scenario scenario = PrivateScenario(1, 1, 4);
   const auto first = PrivateMean(scenario, updates, 1);
@@ -145,10 +148,55 @@ TEST(DpFedAvg, NoiseSource_SeededIsOfSeedAndVersionAndSecureOfNobody) {
   reseeded.run.seed = 43;
   EXPECT_NE(PrivateMean(reseeded, updates, 1), first);
   scenario.algorithm.settings.erase("noise_source");  // which is secure, where nobody says otherwise
-  EXPECT_NE(PrivateMean(scenario, updates, 1), PrivateMean(scenario, updates, 1));
   ASSERT_OK_AND_ASSIGN(const Composition composition, ComposeFor(scenario, 4));
-  ASSERT_OK_AND_ASSIGN(const auto noise, Mechanism::Create(composition.mean_mechanisms.at(0)));
-  EXPECT_FALSE(noise->repeatable());
+  EXPECT_FALSE(composition.noise.seeded);
+  EXPECT_EQ(composition.noise.multiplier, 1);
+  EXPECT_EQ(composition.noise.clip, 1);
+  EXPECT_TRUE(composition.mean_mechanisms.empty());
+}
+
+// As fine as exact noise takes, whatever server.value_bits allows beyond it.
+TEST(DpFedAvg, Resolution_IsWithinTheRangeOfExactNoise) {
+  for (const double clip : {1e-3, 1.0, 300.0}) {
+    for (const double z : {0.01, 1.0, 50.0}) {
+      ASSERT_OK_AND_ASSIGN(const Composition composition, ComposeFor(PrivateScenario(clip, z, 1000), 1'000'000));
+      EXPECT_TRUE(testing::SeededNoise(composition, composition.aggregation, 1).has_value()) << clip << " " << z;
+    }
+  }
+}
+
+// Noise of two versions partly cancels in their sum.
+TEST(DpFedAvg, Bands_CorrelateTheNoiseOfVersions) {
+  const auto updates = ManyUpdates(3, 20'000, 0.001f);
+  Scenario scenario = PrivateScenario(1, 1, 4);
+  const auto prefix = [&] {
+    std::vector<double> sum(20'000);
+    const std::vector<float> plain = PrivateMean(PrivateScenario(1, 0, 4), updates);
+    for (const int64_t version : {1, 2, 3, 4}) {
+      const auto noise = Difference(PrivateMean(scenario, updates, version), plain);
+      for (size_t i = 0; i < sum.size(); ++i) sum[i] += noise[i];
+    }
+    return Length(sum);
+  };
+  const double fresh = prefix();
+  scenario.algorithm.settings["bands"] = int64_t{4};
+  EXPECT_THAT(ErrorOf(ComposeFor(scenario, 4)), HasSubstr("selection.separation = 4 or more"));
+  scenario.selection = {.name = "spaced", .settings = {{"separation", int64_t{4}}}};
+  // (1 - x)^(-1/2) of prefix sums: 1, 3/2 - 1/2 …; of four versions together 0.6 of independent noise.
+  EXPECT_LT(prefix(), 0.8 * fresh);
+  EXPECT_GT(prefix(), 0.4 * fresh);
+  ASSERT_OK_AND_ASSIGN(const Composition composition, ComposeFor(scenario, 4));
+  EXPECT_LT(composition.noise.claimed, 1) << "one task is in four versions' noise";
+  EXPECT_GT(composition.noise.claimed, 0.7);
+}
+
+TEST(DpFedAvg, PoissonCohorts_LeaveRoomForMoreThanArePlanned) {
+  Scenario scenario = PrivateScenario(1, 1, 100);
+  scenario.selection = {.name = "poisson", .settings = {{"rate", 0.1}}};
+  ASSERT_OK_AND_ASSIGN(const Composition composition, ComposeFor(scenario, 4));
+  EXPECT_EQ(composition.aggregation.updates_per_version, 250);
+  EXPECT_EQ(composition.aggregation.parts[0].denominator.constant, 100);
+  EXPECT_TRUE(testing::SeededNoise(composition, composition.aggregation, 1).has_value());
 }
 
 TEST(DpFedAvg, WhatWouldMakeTheNoiseALie_IsRefusedByItsKey) {

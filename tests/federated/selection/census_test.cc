@@ -33,6 +33,8 @@ TEST(SelectionCensus, EveryOption_HasATestThatSeesItsEffect) {
       {"oort.fast_enough", "Oort.SlowPenalty_LeavesSlowClientsForLater"},
       {"oort.slow_penalty", "Oort.SlowPenalty_IsTheExponentOfHowMuchTooLong"},
       {"oort.most_versions", "Oort.MostVersions_MakeRoomForOthers"},
+      {"poisson.rate", "Poisson.Rate_IsHowOftenEachIsDrawn"},
+      {"spaced.separation", "Spaced.Separation_IsHowManyVersionsApartOneIsDrawn"},
       {"power_of_choice.candidates", "PowerOfChoice.Candidates_AreHowManyAreCompared"},
       {"weighted.exponent", "Weighted.Exponent_IsHowMuchExamplesCount"},
   };

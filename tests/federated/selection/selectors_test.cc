@@ -29,7 +29,9 @@ std::vector<int64_t> Ranks(Order& order, int64_t most = 1 << 20) {
   return ranks;
 }
 
-std::vector<int64_t> OrderBy(const std::string& name, const CohortDraw& draw, const SettingValues& settings = {}) {
+std::vector<int64_t> OrderBy(const std::string& name, const CohortDraw& draw, SettingValues settings = {}) {
+  if (name == "poisson" && settings.empty()) settings = {{"rate", 0.5}};
+  if (name == "spaced" && settings.empty()) settings = {{"separation", int64_t{1}}};
   const auto selector = Selector::Create({name, settings});
   EXPECT_OK(selector);
   return Ranks(*(*selector)->OrderOf(draw));

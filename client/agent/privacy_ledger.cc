@@ -1,0 +1,133 @@
+#include "client/agent/privacy_ledger.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "client/training/failure.h"
+#include "federated/privacy/accountant.h"
+
+namespace rivulet {
+namespace {
+
+constexpr std::string_view kHeader = "rivulet privacy ledger 1\n", kCharged = "charged ", kTask = "task ";
+constexpr size_t kTasksKept = 1024;
+
+template <typename Number>
+bool IsNumber(std::string_view text, Number& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+// What one task of this claim costs, as a multiplier under add-remove.
+double MultiplierOf(const PrivacyClaim& claim) {
+  return claim.replace_one ? claim.noise_multiplier / 2 : claim.noise_multiplier;
+}
+
+Status Unwilling(Status status, std::string_view subject) {
+  return WithReason(std::move(status), TaskFailure::Code::kNotWilling, subject);
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<PrivacyLedger>> PrivacyLedger::Open(FileSystem& files, std::string path, Budget budget) {
+  RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<FileLock> lock, FileLock::Acquire(path + ".lock"));
+  std::unique_ptr<PrivacyLedger> ledger(new PrivacyLedger(files, std::move(path), budget, std::move(lock)));
+  MutexLock locked(ledger->mutex_);
+  if (!files.Exists(ledger->path_)) return ledger;
+  RIVULET_ASSIGN_OR_RETURN(const std::string text, files.ReadAll(ledger->path_));
+  RIVULET_RETURN_IF_ERROR(ledger->Read(text));
+  return ledger;
+}
+
+Status PrivacyLedger::Read(const std::string& text) {
+  const auto damaged = [&] {
+    return DataLoss(
+        "'{}' is no privacy ledger of this program, or damaged; restore it from a copy, so that nothing is "
+        "forgotten",
+        path_);
+  };
+  std::string_view rest = text;
+  if (!rest.starts_with(kHeader) || !rest.ends_with('\n')) return damaged();
+  rest.remove_prefix(kHeader.size());
+  while (!rest.empty()) {
+    const size_t end = rest.find('\n');
+    const std::string_view line = rest.substr(0, end);
+    rest.remove_prefix(end + 1);
+    if (line.starts_with(kTask)) {
+      newest_.emplace_back(line.substr(kTask.size()));
+      continue;
+    }
+    const size_t space = line.rfind(' ');
+    double multiplier = 0;
+    int64_t tasks = 0;
+    if (!line.starts_with(kCharged) || space < kCharged.size() ||
+        !IsNumber(line.substr(kCharged.size(), space - kCharged.size()), multiplier) ||
+        !IsNumber(line.substr(space + 1), tasks) || !(multiplier > 0) || tasks < 1) {
+      return damaged();
+    }
+    charged_[multiplier] += tasks;
+  }
+  return absl::OkStatus();
+}
+
+std::string PrivacyLedger::Text() const {
+  std::string text(kHeader);
+  for (const auto& [multiplier, tasks] : charged_) text += fmt::format("{}{} {}\n", kCharged, multiplier, tasks);
+  for (const TaskId& task : newest_) text += fmt::format("{}{}\n", kTask, task);
+  return text;
+}
+
+StatusOr<double> PrivacyLedger::SpentWith(double multiplier) const {
+  privacy::Composition composition;
+  for (const auto& [charged, tasks] : charged_) composition.rounds.push_back({.multiplier = charged, .count = tasks});
+  if (multiplier > 0) composition.rounds.push_back({.multiplier = multiplier});
+  RIVULET_ASSIGN_OR_RETURN(const privacy::Spend spend, privacy::EpsilonOf(composition, budget_.delta));
+  return spend.value;
+}
+
+Status PrivacyLedger::CheckLocked(const TaskId& task, const Plan& plan) {
+  if (std::ranges::find(newest_, task) != newest_.end()) return absl::OkStatus();
+  if (!plan.privacy()) {
+    return Unwilling(FailedPrecondition("plan '{}' claims no noise, and this site has a privacy budget "
+                                         "(privacy.max_epsilon)",
+                                         plan.name()),
+                      "no noise");
+  }
+  RIVULET_ASSIGN_OR_RETURN(const double spent, SpentWith(MultiplierOf(*plan.privacy())));
+  if (spent <= budget_.epsilon) return absl::OkStatus();
+  return Unwilling(FailedPrecondition("a task of plan '{}' would spend epsilon {:.4g} of this site in all, at delta "
+                                       "{:g}, and privacy.max_epsilon is {:g}",
+                                       plan.name(), spent, budget_.delta, budget_.epsilon),
+                    "privacy budget");
+}
+
+Status PrivacyLedger::Check(const TaskId& task, const Plan& plan) {
+  MutexLock lock(mutex_);
+  return CheckLocked(task, plan);
+}
+
+Status PrivacyLedger::Charge(const TaskId& task, const Plan& plan) {
+  MutexLock lock(mutex_);
+  RIVULET_RETURN_IF_ERROR(CheckLocked(task, plan));
+  if (std::ranges::find(newest_, task) != newest_.end()) return absl::OkStatus();
+  ++charged_[MultiplierOf(*plan.privacy())];
+  newest_.push_back(task);
+  if (newest_.size() > kTasksKept) newest_.pop_front();
+  // After an error the charge stays in memory: whether it is on disk is not known.
+  return WriteFileAtomically(files_, path_, Text());
+}
+
+StatusOr<double> PrivacyLedger::Spent() {
+  MutexLock lock(mutex_);
+  return SpentWith(0);
+}
+
+StatusOr<std::string> PrivacyLedger::Sentence() {
+  RIVULET_ASSIGN_OR_RETURN(const double spent, Spent());
+  return fmt::format("epsilon {:.4g} of {:g} spent at delta {:g}", spent, budget_.epsilon, budget_.delta);
+}
+
+}  // namespace rivulet

@@ -1,0 +1,61 @@
+// A site's ledger of differential privacy, over all runs that are served from its state folder. Each answered task is
+// charged once, with the noise that its plan claims and without amplification by sampling, which a site cannot verify.
+// The file is rewritten and synced before the first byte of an update is sent.
+//
+//   rivulet privacy ledger 1
+//   charged 1 17            multiplier and tasks, under add-remove; "charged 0.5 3" for a replace-one claim of 1
+//   task RUN-r3-a1-CLIENT-0 the newest tasks, so that an update that is sent again costs nothing
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "engine/base/file_system.h"
+#include "engine/base/mutex.h"
+#include "engine/base/status.h"
+#include "federated/plan/plan.h"
+#include "federated/tasks/task.h"
+
+namespace rivulet {
+
+// Thread-safe. While it lives, no other process can open the file.
+class PrivacyLedger {
+ public:
+  struct Budget {
+    double epsilon = 0, delta = 1e-5;
+  };
+  // UNAVAILABLE: another process has it. DATA_LOSS: not a ledger, or a damaged one; nothing is charged to a new file
+  // instead. Others: as `files`.
+  static StatusOr<std::unique_ptr<PrivacyLedger>> Open(FileSystem& files, std::string path, Budget budget);
+
+  // Whether the task may still be charged. FAILED_PRECONDITION, with a reason that may leave the site: its charge would
+  // exceed the budget, or the plan claims no noise.
+  Status Check(const TaskId& task, const Plan& plan);
+  // Charges a task; durable when it returns OK. Errors: as Check, and of `files`, after which nothing may be sent.
+  Status Charge(const TaskId& task, const Plan& plan);
+
+  // Of all charges, at the budget's delta.
+  StatusOr<double> Spent();
+  // "epsilon 1.9 of 8 spent at delta 1e-05".
+  StatusOr<std::string> Sentence();
+
+ private:
+  PrivacyLedger(FileSystem& files, std::string path, Budget budget, std::unique_ptr<FileLock> lock)
+      : files_(files), path_(std::move(path)), budget_(budget), lock_(std::move(lock)) {}
+  Status Read(const std::string& text) REQUIRES(mutex_);
+  std::string Text() const REQUIRES(mutex_);
+  StatusOr<double> SpentWith(double multiplier) const REQUIRES(mutex_);  // 0: with nothing more
+  Status CheckLocked(const TaskId& task, const Plan& plan) REQUIRES(mutex_);
+
+  FileSystem& files_;
+  const std::string path_;
+  const Budget budget_;
+  const std::unique_ptr<FileLock> lock_;
+  Mutex mutex_;
+  std::map<double, int64_t> charged_ GUARDED_BY(mutex_);  // tasks by multiplier, under add-remove
+  std::deque<TaskId> newest_ GUARDED_BY(mutex_);
+};
+
+}  // namespace rivulet

@@ -1,0 +1,142 @@
+#include "coordinator/run_privacy.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "federated/algorithms/most_updates.h"
+
+namespace rivulet {
+namespace {
+
+using privacy::NoisedRounds;
+using privacy::NoiseKey;
+using privacy::Relation;
+using privacy::SamplingKind;
+
+// Selections that no client's data or report decides.
+constexpr std::array<std::string_view, 4> kBlindSelectors = {"uniform", "poisson", "round_robin", "spaced"};
+
+// An attempt of the run, before it is known what it is drawn from.
+struct Sampling {
+  Relation relation = Relation::kReplaceOne;
+  SamplingKind kind = SamplingKind::kNone;
+  double rate = 1;
+};
+
+StatusOr<Sampling> SamplingOf(const SelectionConfig& selection, double fixed_share) {
+  if (std::ranges::find(kBlindSelectors, selection.name) == kBlindSelectors.end()) {
+    return InvalidArgument(
+        "selection.name = \"{}\" draws clients by their data, which noise on the sums does not hide; take "
+        "\"poisson\", \"uniform\", \"round_robin\" or \"spaced\"",
+        selection.name);
+  }
+  if (selection.name != kPoissonSelector) {
+    return fixed_share < 1 ? Sampling{Relation::kReplaceOne, SamplingKind::kFixed, fixed_share} : Sampling{};
+  }
+  const auto rate = selection.settings.find("rate");
+  if (rate == selection.settings.end()) return InvalidArgument("selection.name = \"poisson\" needs selection.rate");
+  return Sampling{Relation::kAddRemove, SamplingKind::kPoisson, std::get<double>(rate->second)};
+}
+
+// Whether there is noise at all.
+StatusOr<bool> HasNoise(const Scenario& scenario, const RunParts& parts) {
+  if (parts.noise.any()) return true;
+  if (scenario.privacy.epsilon == 0) return false;
+  return InvalidArgument(
+      "privacy.epsilon = {} is a budget for noise on the sums, and [algorithm] name = \"{}\" adds none; take "
+      "\"dp_fedavg\" with noise_multiplier above 0",
+      scenario.privacy.epsilon, scenario.algorithm.name);
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<RunPrivacy>> RunPrivacy::With(std::shared_ptr<const NoiseKey> key, const Scenario& scenario,
+                                                       const RunParts& parts, double fixed_share) {
+  RIVULET_ASSIGN_OR_RETURN(const Sampling sampling, SamplingOf(scenario.selection, fixed_share));
+  const AggregationSpec& spec = parts.aggregation;
+  const privacy::SumBound bound = {parts.noise.clip, spec.parts.at(0).elements,
+                                   spec.fraction_bits(spec.parts[0]) + spec.weight_fraction_bits};
+  RIVULET_ASSIGN_OR_RETURN(privacy::SumNoise noise,
+                           privacy::SumNoise::Create(key, parts.noise.multiplier, bound, parts.noise.bands));
+  const NoisedRounds attempt = {.noise = privacy::NoiseLaw::kDiscreteGaussian,
+                                .multiplier = noise.multiplier(),
+                                .sampling = sampling.kind,
+                                .rate = sampling.rate,
+                                .sensitivity = noise.sensitivity(),
+                                .dimension = noise.elements()};
+  return std::unique_ptr<RunPrivacy>(new RunPrivacy(std::move(noise), std::move(key), attempt,
+                                                    privacy::SpendBook(sampling.relation, scenario.privacy.delta),
+                                                    scenario.privacy.epsilon, parts.noise));
+}
+
+StatusOr<std::unique_ptr<RunPrivacy>> RunPrivacy::Create(const Scenario& scenario, const RunParts& parts,
+                                                         double fixed_share) {
+  RIVULET_ASSIGN_OR_RETURN(const bool noised, HasNoise(scenario, parts));
+  if (!noised) return nullptr;
+  RIVULET_ASSIGN_OR_RETURN(NoiseKey key,
+                           parts.noise.seeded ? privacy::SeededKey(scenario.run.seed) : NoiseKey::Generate());
+  RIVULET_ASSIGN_OR_RETURN(auto made,
+                           With(std::make_shared<const NoiseKey>(std::move(key)), scenario, parts, fixed_share));
+  RIVULET_ASSIGN_OR_RETURN(const std::string exhausted, made->Exhausted());
+  if (!exhausted.empty()) {
+    return InvalidArgument("not one round fits into the budget: {}; raise the noise or privacy.epsilon", exhausted);
+  }
+  return made;
+}
+
+Status RunPrivacy::WriteKey(FileSystem& files, const std::string& folder) const {
+  return seeded_ ? absl::OkStatus() : key_->Write(files, JoinPath(folder, kNoiseKeyFile));
+}
+
+StatusOr<std::unique_ptr<RunPrivacy>> RunPrivacy::Resume(const Scenario& scenario, const RunParts& parts,
+                                                         double fixed_share, FileSystem& files,
+                                                         const std::string& folder, const std::vector<RoundRow>& rows) {
+  RIVULET_ASSIGN_OR_RETURN(const bool noised, HasNoise(scenario, parts));
+  if (!noised) return nullptr;
+  RIVULET_ASSIGN_OR_RETURN(NoiseKey key, parts.noise.seeded ? privacy::SeededKey(scenario.run.seed)
+                                                            : NoiseKey::Read(files, JoinPath(folder, kNoiseKeyFile)));
+  RIVULET_ASSIGN_OR_RETURN(auto made,
+                           With(std::make_shared<const NoiseKey>(std::move(key)), scenario, parts, fixed_share));
+  for (const RoundRow& row : rows) {
+    if (!row.noise_multiplier) continue;
+    NoisedRounds attempt = made->attempt_;
+    attempt.multiplier = *row.noise_multiplier;
+    attempt.rate = row.sampling_rate.value_or(1);
+    RIVULET_RETURN_IF_ERROR(made->book_.Charge(attempt));
+  }
+  return made;
+}
+
+// Correlated noise is accounted for as a whole, over all versions; each attempt counts as one.
+StatusOr<privacy::SpendBook::Epsilons> RunPrivacy::SpentWith(int64_t more) const {
+  if (!noise_.correlated()) return more == 0 ? book_.Spent() : book_.SpentWith(attempt_);
+  RIVULET_ASSIGN_OR_RETURN(const NoisedRounds whole,
+                           noise_.AsOneRound(book_.composition().total_rounds() + more, separation_));
+  return privacy::SpendBook(book_.composition().relation, book_.delta()).SpentWith(whole);
+}
+
+StatusOr<RoundSpend> RunPrivacy::Charge() {
+  RIVULET_RETURN_IF_ERROR(book_.Charge(attempt_));
+  RIVULET_ASSIGN_OR_RETURN(const privacy::SpendBook::Epsilons spent, SpentWith(0));
+  return RoundSpend{attempt_.multiplier, attempt_.rate, book_.delta(), spent.viewers, spent.participants};
+}
+
+StatusOr<std::string> RunPrivacy::Exhausted() const {
+  if (epsilon_ == 0) return "";
+  RIVULET_ASSIGN_OR_RETURN(const privacy::SpendBook::Epsilons with, SpentWith(1));
+  if (with.viewers <= epsilon_) return "";
+  return fmt::format("another attempt would spend epsilon {:.4g} at delta {:g}, and privacy.epsilon is {:g}",
+                     with.viewers, book_.delta(), epsilon_);
+}
+
+std::string RunPrivacy::Sentence() const {
+  const bool sampled = attempt_.sampled();
+  return fmt::format(
+      "noise of {:.6g} times the clip on the sums, {}; the unit is one client, neighbours are {}{}",
+      noise_.multiplier(), seeded_ ? "seeded (a simulation's: knowledge of run.seed removes it)" : "secret",
+      privacy::NameOf(book_.composition().relation), sampled ? fmt::format(", sampling rate {:g}", attempt_.rate) : "");
+}
+
+}  // namespace rivulet

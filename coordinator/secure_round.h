@@ -1,0 +1,63 @@
+// Secure aggregation of one attempt at the coordinator: the protocol's server half, the sum of the words that came, and
+// the inputs of steps. It reads no client's update: words are masked until their sum is whole.
+//
+// Calls: Accept* BeginStep (Accept* | AddWords*) BeginStep … Unmask. Thread-safe; a call lasts as long as its checks.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+#include "certificates/identity.h"
+#include "engine/base/mutex.h"
+#include "federated/aggregation/sum_words.h"
+#include "federated/secure/protocol.h"
+
+namespace rivulet {
+
+class SecureRound {
+ public:
+  // `spec` is of a secure sum and outlives this. `identity`: of this node; its authority is that of the clients. Errors
+  // as SecureProtocol::make_server, and NOT_FOUND: no such protocol.
+  static StatusOr<std::unique_ptr<SecureRound>> Create(const AggregationSpec& spec, const secure::Session& session,
+                                                       std::shared_ptr<const NodeIdentity> identity, int64_t now);
+
+  // The most bytes of an answer to `step`: those of the words where it is the sum's.
+  int64_t MostBytes(int step) const;
+  // A client's answer to the open step, which is not the sum's. An error refuses this client alone. FAILED_PRECONDITION
+  // also where `step` is not open, or no longer.
+  Status Accept(int step, const std::string& client, std::string_view answer);
+  // At the sum's step: `task`'s words, of MostBytes. Errors as Accept's.
+  Status AddWords(const std::string& client, const TaskId& task, std::span<const std::byte> words);
+  // Closes the step before, where it is open. FAILED_PRECONDITION: too few have answered it.
+  Status BeginStep(int step);
+  // The open step's input. NOT_FOUND: the client did not answer the step before.
+  StatusOr<std::string> InputFor(const std::string& client) const;
+  bool CanUnmask() const;
+  // The sum of all words that came, without masks. May be called again when more was answered. FAILED_PRECONDITION
+  // names clients that answered badly, where it can be told.
+  StatusOr<Partial> Unmask(int64_t base_version);
+
+ private:
+  SecureRound(const AggregationSpec& spec, const secure::SecureProtocol& protocol,
+              std::shared_ptr<const NodeIdentity> identity)
+      : spec_(spec), protocol_(protocol), words_(spec), identity_(std::move(identity)) {}
+
+  const AggregationSpec& spec_;
+  const secure::SecureProtocol& protocol_;
+  const SumWords words_;
+  const std::shared_ptr<const NodeIdentity> identity_;
+  mutable Mutex mutex_;
+  std::unique_ptr<secure::SecureServer> server_ GUARDED_BY(mutex_);
+  std::vector<std::byte> sum_ GUARDED_BY(mutex_);
+  std::unordered_set<TaskId> tasks_ GUARDED_BY(mutex_);  // whose words are in it
+};
+
+// The protocol of a plan's sums, if it has steps; null: sums are plain, or need none. NOT_FOUND: no such protocol.
+StatusOr<const secure::SecureProtocol*> SteppedProtocol(const AggregationSpec& spec);
+
+}  // namespace rivulet

@@ -1,0 +1,150 @@
+// The steps of secure aggregation: answers go to the protocol's half, the machine keeps count. The machine decides at
+// the sum's step before words are added, so that its set and the half's are one; at other steps the half checks first.
+#include <algorithm>
+
+#include "coordinator/intake/chunk_writers.h"
+#include "coordinator/rounds.h"
+#include "engine/profile/tracer.h"
+
+namespace rivulet {
+namespace {
+
+SubmitResult Refused(std::string reason) { return {SubmitResult::Kind::kRefused, std::move(reason)}; }
+
+// What the machine says to an answer; nullopt: nothing against it.
+std::optional<SubmitResult> RefusalOf(std::span<const Action> actions, const TaskId& task) {
+  for (const Action& action : actions) {
+    const auto* const refusal = std::get_if<Refuse>(&action);
+    if (refusal == nullptr || refusal->task != task) continue;
+    if (refusal->why == Refuse::Why::kDuplicate) return SubmitResult{SubmitResult::Kind::kDuplicate, ""};
+    return Refused(refusal->reason);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void Rounds::BeginSecureStep(int step, std::vector<Action>& actions) {
+  if (attempt_ == nullptr || attempt_->secure == nullptr) return;
+  const Status begun = attempt_->secure->BeginStep(step);
+  if (begun.ok()) return;
+  std::vector<Action> ended = Feed(SumSettled{false, std::string(Message(begun))});
+  std::ranges::move(ended, std::back_inserter(actions));
+}
+
+// Named by what its bytes are: a client that is told of another's can still not fetch it.
+void Rounds::AddStepInput(const Lease& lease, Task& task) const {
+  if (attempt_ == nullptr || attempt_->secure == nullptr) return;
+  StatusOr<std::string> input = attempt_->secure->InputFor(lease.client_id);
+  if (!input.ok()) return;  // the half has begun no step for it: the client waits
+  const Digest digest = Sha256Of(*input);
+  attempt_->step_inputs[digest.Hex()] = {lease.task, std::make_shared<const std::string>(*std::move(input))};
+  task.inputs.push_back({"step", {BlobId::Form::kBytes, digest}});
+}
+
+std::shared_ptr<const std::string> Rounds::StepInput(const Caller& caller, const BlobId& blob) {
+  if (parts_.steps == 1 || blob.form != BlobId::Form::kBytes) return nullptr;
+  MutexLock lock(mutex_);
+  if (attempt_ == nullptr) return nullptr;
+  const auto found = attempt_->step_inputs.find(blob.digest.Hex());
+  const Lease* const lease = found == attempt_->step_inputs.end() ? nullptr : machine_.FindLease(found->second.task);
+  return lease != nullptr && lease->site == caller.name ? found->second.bytes : nullptr;
+}
+
+StatusOr<std::unique_ptr<ChunkWriter>> Rounds::BeginStepAnswer(const Caller& caller, const Submission& submission) {
+  const TaskId& task = submission.task;
+  if (submission.step < 0 || submission.step >= parts_.steps || parts_.steps == 1) {
+    return InvalidArgument("task '{}' has no step {} of secure aggregation", task, submission.step);
+  }
+  std::optional<Refuse> refused;
+  {
+    MutexLock lock(mutex_);
+    TickIfDue();
+    const std::vector<Action> actions = Feed(StepReported{caller.name, task, submission.step});
+    if (const auto* refusal = std::get_if<Refuse>(&actions.at(0))) {
+      refused = *refusal;
+    } else {
+      const std::shared_ptr<Attempt> attempt = attempt_;
+      if (const std::string why =
+              WrongSize("an answer to a step", submission.bytes, attempt->secure->MostBytes(submission.step));
+          !why.empty()) {
+        Feed(StageDone{task, false, why});
+        return RefusedWriter(why);
+      }
+      TaskEntry& record = attempt->tasks.at(task);
+      if (!record.upload_began) record.upload_began = clock_.Now();
+      std::string key = fmt::format("step {} of {}", submission.step, task);
+      attempt->arriving.insert(key);
+      const std::string client_id = machine_.FindLease(task)->client_id;
+      return intake_.BeginBytes(
+          key, submission,
+          [this, attempt, submission, client_id](std::span<const std::byte> bytes) -> StatusOr<SubmitResult> {
+            SubmitResult result = submission.step == parts_.sum_step
+                                      ? TakeWords(attempt, submission.task, client_id, bytes)
+                                      : TakeStepAnswer(attempt, submission, client_id, bytes);
+            events_.Drain();
+            return result;
+          });
+    }
+  }
+  RIVULET_ASSIGN_OR_RETURN(SubmitResult result, ResultOfRefused(*refused));
+  return std::make_unique<DecidedWriter>(std::move(result));
+}
+
+SubmitResult Rounds::TakeWords(const std::shared_ptr<Attempt>& attempt, const TaskId& task,
+                               const std::string& client_id, std::span<const std::byte> bytes) {
+  {
+    MutexLock lock(mutex_);
+    if (TaskEntry* const record = EntryOf(task); record != nullptr) {
+      record->uploaded = clock_.Now();
+      record->bytes_up += std::ssize(bytes);
+    }
+    const std::vector<Action> actions = Feed(StageDone{task});
+    if (const auto refusal = RefusalOf(actions, task)) return *refusal;
+    const auto folds = [](const Action& action) { return std::holds_alternative<Fold>(action); };
+    if (std::ranges::none_of(actions, folds)) return Refused("its step has ended");
+  }
+  // kFolding keeps the step open, so that the half's set of survivors is the machine's.
+  const Status added = attempt->secure->AddWords(client_id, task, bytes);
+  MutexLock lock(mutex_);
+  Feed(FoldDone{task, added.ok(), std::string(Message(added))});
+  TellProgress();
+  return added.ok() ? SubmitResult{} : Refused(std::string(Message(added)));
+}
+
+// What is checked here are signatures and shares, a few at a time.
+SubmitResult Rounds::TakeStepAnswer(const std::shared_ptr<Attempt>& attempt, const Submission& submission,
+                                    const std::string& client_id, std::span<const std::byte> bytes) {
+  const std::string_view answer(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const Status accepted = attempt->secure->Accept(submission.step, client_id, answer);
+  Status settled;
+  const bool settles = accepted.ok() && submission.step == parts_.steps - 1 && attempt->secure->CanUnmask();
+  if (settles) settled = SettleSum(*attempt);
+  MutexLock lock(mutex_);
+  if (TaskEntry* const record = EntryOf(submission.task); record != nullptr) record->bytes_up += std::ssize(bytes);
+  if (settles) {
+    // More shares may mend a sum that cannot be read yet, as long as some may come.
+    const int64_t out = machine_.CountInState(Lease::State::kTaken) + machine_.CountInState(Lease::State::kStaging);
+    if (settled.ok()) {
+      Feed(SumSettled{});
+    } else if (out <= 1) {
+      Feed(SumSettled{false, std::string(Message(settled))});
+    }
+  }
+  const std::vector<Action> actions = Feed(StageDone{submission.task, accepted.ok(), std::string(Message(accepted))});
+  if (!accepted.ok()) return Refused(std::string(Message(accepted)));
+  return RefusalOf(actions, submission.task).value_or(SubmitResult{});
+}
+
+// The sum joins the attempt's own, which checks what it can be: its counts, its range, its norm against the clip.
+Status Rounds::SettleSum(Attempt& attempt) {
+  TraceSpan unmasking(options_.tracer, "phase", "unmask");
+  RIVULET_ASSIGN_OR_RETURN(Partial sum, attempt.secure->Unmask(attempt.round - 1));
+  unmasking.End();
+  const Status merged = attempt.accumulator->Merge(std::move(sum), 0);
+  // Two threads may both have what is needed; the second finds the sum there.
+  if (absl::IsFailedPrecondition(merged)) return absl::OkStatus();
+  return merged;
+}
+
+}  // namespace rivulet

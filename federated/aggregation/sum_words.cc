@@ -1,0 +1,153 @@
+#include "federated/aggregation/sum_words.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include "engine/base/check.h"
+
+namespace rivulet {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "words are in memory as they are sent");
+
+constexpr int kLimbBits = 16, kLimbs = 64 / kLimbBits;
+constexpr int64_t kPartNumbers = 4;
+
+// The sums of a part as words of their width.
+template <class Word, class P>
+auto SumsOf(P& part) {
+  if constexpr (sizeof(Word) == sizeof(int32_t)) {
+    return std::span(part.sums32);
+  } else {
+    return std::span(part.sums);
+  }
+}
+
+template <class Word>
+std::span<Word> Words(std::span<std::byte> bytes) {
+  return {reinterpret_cast<Word*>(bytes.data()), bytes.size() / sizeof(Word)};
+}
+template <class Word>
+std::span<const Word> Words(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const Word*>(bytes.data()), bytes.size() / sizeof(Word)};
+}
+
+// Writes numbers as limbs, one after the other.
+template <class Word>
+class LimbAdder {
+ public:
+  explicit LimbAdder(std::span<Word> words) : words_(words) {}
+  void Add(uint64_t number) {
+    for (int limb = 0; limb < kLimbs; ++limb) {
+      words_[at_++] += static_cast<Word>((number >> (kLimbBits * limb)) & 0xFFFF);
+    }
+  }
+
+ private:
+  std::span<Word> words_;
+  size_t at_ = 0;
+};
+
+template <class Word>
+class LimbReader {
+ public:
+  explicit LimbReader(std::span<const Word> words) : words_(words) {}
+  uint64_t Number() { return static_cast<uint64_t>(Limbs(kLimbs)); }
+  WideSum Wide() {
+    const Bits128 bits = Limbs(2 * kLimbs);
+    return {static_cast<uint64_t>(bits), static_cast<uint64_t>(bits >> 64)};
+  }
+
+ private:
+  __extension__ using Bits128 = unsigned __int128;
+  // Two's complement: what is beyond the highest bit is lost, as it is in the numbers that were added.
+  Bits128 Limbs(int count) {
+    Bits128 bits = 0;
+    for (int limb = 0; limb < count; ++limb) bits += static_cast<Bits128>(words_[at_++]) << (kLimbBits * limb);
+    return bits;
+  }
+
+  std::span<const Word> words_;
+  size_t at_ = 0;
+};
+
+}  // namespace
+
+int64_t SumWords::words() const {
+  int64_t words = std::ssize(spec_.scalars) * 2 * kLimbs;
+  for (const PartSpec& part : spec_.parts) words += part.elements + kPartNumbers * kLimbs;
+  return words;
+}
+
+size_t SumWords::bytes() const { return static_cast<size_t>(words()) * static_cast<size_t>(spec_.sum_bits() / 8); }
+
+namespace {
+
+// `more` may lie at any address, as it does in an upload.
+template <class Word>
+void AddUnaligned(std::span<Word> into, const std::byte* more) {
+  for (size_t i = 0; i < into.size(); ++i) {
+    Word word;
+    std::memcpy(&word, more + i * sizeof(Word), sizeof(Word));
+    into[i] += word;
+  }
+}
+
+}  // namespace
+
+void AddWordsTo(std::span<std::byte> into, std::span<const std::byte> more, int word_bits) {
+  RIVULET_CHECK(into.size() == more.size(), "{} bytes of words and {}", into.size(), more.size());
+  word_bits == 32 ? AddUnaligned(Words<uint32_t>(into), more.data()) : AddUnaligned(Words<uint64_t>(into), more.data());
+}
+
+template <class Word>
+void SumWords::AddAs(const Partial& partial, std::span<Word> words) const {
+  for (const PartSums& part : partial.parts) {
+    const auto sums = SumsOf<Word>(part);
+    std::ranges::transform(words.first(sums.size()), sums, words.begin(),
+                           [](Word word, auto sum) { return word + static_cast<Word>(sum); });
+    words = words.subspan(sums.size());
+  }
+  LimbAdder<Word> limbs(words);
+  for (const PartSums& part : partial.parts) {
+    for (const int64_t number : {part.weight_sum, part.updates, part.nonzeros, part.lost_nonzeros}) {
+      limbs.Add(static_cast<uint64_t>(number));
+    }
+  }
+  for (const WideSum& scalar : partial.scalars) limbs.Add(scalar.low()), limbs.Add(scalar.high());
+}
+
+void SumWords::Add(const Partial& partial, std::span<std::byte> words) const {
+  RIVULET_CHECK(words.size() == bytes(), "{} bytes of words where {} belong", words.size(), bytes());
+  spec_.sum_bits() == 32 ? AddAs(partial, Words<uint32_t>(words)) : AddAs(partial, Words<uint64_t>(words));
+}
+
+template <class Word>
+void SumWords::ReadAs(std::span<const Word> words, Partial& partial) const {
+  for (PartSums& part : partial.parts) {
+    const auto sums = SumsOf<Word>(part);
+    std::memcpy(sums.data(), words.data(), sums.size_bytes());
+    words = words.subspan(sums.size());
+  }
+  LimbReader<Word> limbs(words);
+  for (PartSums& part : partial.parts) {
+    for (int64_t* const number : {&part.weight_sum, &part.updates, &part.nonzeros, &part.lost_nonzeros}) {
+      *number = static_cast<int64_t>(limbs.Number());
+    }
+  }
+  for (WideSum& scalar : partial.scalars) scalar = limbs.Wide();
+}
+
+Partial SumWords::PartialOf(std::span<const std::byte> words, std::unordered_set<TaskId> tasks,
+                            int64_t base_version) const {
+  RIVULET_CHECK(words.size() == bytes(), "{} bytes of words where {} belong", words.size(), bytes());
+  Partial partial = EmptyPartial(spec_, base_version);
+  partial.tasks = std::move(tasks);
+  spec_.sum_bits() == 32 ? ReadAs(Words<uint32_t>(words), partial) : ReadAs(Words<uint64_t>(words), partial);
+  return partial;
+}
+
+}  // namespace rivulet

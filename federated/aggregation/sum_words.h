@@ -1,0 +1,46 @@
+// Sums as words modulo 2^sum_bits, and back. Secure aggregation masks and adds words and knows nothing of weights; so
+// all that a partial sum counts is in them.
+//
+// Words are little-endian, in this order:
+//
+//   for each part, in the spec's order, its sums (wire order)
+//   for each part its weight, updates, non-zero and lost values: 4 numbers of 4 limbs
+//   for each scalar its 128 bits: 8 limbs
+//
+// A limb is 16 bits of a number, the lowest first, in a separate word. Limbs of up to kMostSecureUpdates updates add up
+// without a carry into the next word. An optional part that an update lacks is zeros.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <unordered_set>
+
+#include "federated/aggregation/aggregation_spec.h"
+#include "federated/aggregation/partial.h"
+
+namespace rivulet {
+
+// into += more, word by word, modulo 2^word_bits (32 or 64). Both are of one size, a whole number of words.
+void AddWordsTo(std::span<std::byte> into, std::span<const std::byte> more, int word_bits);
+
+class SumWords {
+ public:
+  explicit SumWords(const AggregationSpec& spec) : spec_(spec) {}  // of a secure sum, valid, and must outlive it
+  int64_t words() const;
+  size_t bytes() const;
+  // Adds the words of `partial`, whose rule has sums, to `words`, of bytes() bytes.
+  void Add(const Partial& partial, std::span<std::byte> words) const;
+  // The partial sum whose words these are. That it is possible at all is for Aggregation::Check to tell.
+  Partial PartialOf(std::span<const std::byte> words, std::unordered_set<TaskId> tasks, int64_t base_version) const;
+
+ private:
+  template <class Word>
+  void AddAs(const Partial& partial, std::span<Word> words) const;
+  template <class Word>
+  void ReadAs(std::span<const Word> words, Partial& partial) const;
+
+  const AggregationSpec& spec_;
+};
+
+}  // namespace rivulet

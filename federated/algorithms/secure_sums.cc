@@ -1,0 +1,91 @@
+#include "federated/algorithms/secure_sums.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace rivulet {
+namespace {
+
+// A value of a clipped update is its clip at most, but for the rounding of its float32.
+constexpr double kRounding = 0x1p-20;
+// Beyond so many deviations a value of noise is never drawn: once in 10^33.
+constexpr double kMostDeviations = 12;
+
+// The least power of two that no value of an update exceeds.
+int ValueBits(const PrivacyConfig& privacy) {
+  const double largest = privacy.clip * (1 + kRounding) * (1 + kMostDeviations * privacy.noise);
+  return static_cast<int>(std::clamp(std::ceil(std::log2(largest)), -30.0, 31.0));
+}
+
+// Selectors that draw without knowing anything of clients' updates.
+bool DrawsBlindly(const std::string& selector) {
+  return selector == "uniform" || selector == "round_robin" || selector == "poisson" || selector == "spaced";
+}
+
+Status CheckGoesWithSecureSums(const Scenario& scenario, const Composition& composition) {
+  const std::string secure = fmt::format("privacy.secure is \"{}\"", scenario.secure.protocol);
+  if (scenario.privacy.clip == 0) {
+    return InvalidArgument("{}, and its words need a bound of updates; set privacy.clip", secure);
+  }
+  if (scenario.update.codec != "f32") {
+    return InvalidArgument("{}, and updates encoded as \"{}\" cannot be added; set update.codec to \"f32\"", secure,
+                           scenario.update.codec);
+  }
+  if (composition.policy.base == TaskPolicy::Base::kLatest) {
+    return InvalidArgument(
+        "{} sums the updates of one version, and server.base is \"latest\"; set it to \"committed\", or choose an "
+        "algorithm of rounds",
+        secure);
+  }
+  if (composition.aggregation.rule != "mean") {
+    return InvalidArgument(
+        "{} hides each update, and algorithm.name = \"{}\" compares them (rule \"{}\"); choose an algorithm that takes "
+        "a mean",
+        secure, scenario.algorithm.name, composition.aggregation.rule);
+  }
+  if (!composition.numbers.empty()) {
+    return InvalidArgument("{} hides each client's loss, by which algorithm.name = \"{}\" steers; choose another",
+                           secure, scenario.algorithm.name);
+  }
+  if (!DrawsBlindly(scenario.selection.name)) {
+    return InvalidArgument(
+        "{} hides clients' losses and examples, by which selection.name = \"{}\" draws; set it to \"uniform\" or "
+        "\"round_robin\"",
+        secure, scenario.selection.name);
+  }
+  if (scenario.selection.min_examples > 0) {
+    return InvalidArgument("{} hides how many examples a client has; set selection.min_examples to 0", secure);
+  }
+  if (scenario.server.checkpoint_reports) {
+    return InvalidArgument(
+        "{}, and an update in words is of use in its own attempt alone; set server.checkpoint_reports to false",
+        secure);
+  }
+  if (scenario.evaluation.federated_every > 0) {
+    return InvalidArgument(
+        "{} hides each client's figures, and clients send theirs to measure a version; set evaluation.federated_every "
+        "to 0",
+        secure);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Status SetSecureSums(const Scenario& scenario, Composition& composition) {
+  if (!scenario.secure.on()) return absl::OkStatus();
+  RIVULET_RETURN_IF_ERROR(CheckGoesWithSecureSums(scenario, composition));
+  SecureSum& secure = composition.aggregation.secure;
+  secure.protocol = scenario.secure.protocol;
+  secure.min_survivors = scenario.secure.min_survivors;
+  secure.min_cohort = std::max(scenario.secure.min_cohort, secure.min_survivors);
+  secure.max_colluding = scenario.secure.max_colluding;
+  secure.drop_out = scenario.secure.drop_out;
+  secure.least_sum = scenario.secure.least_sum;
+  // Exact noise on the sums takes no finer ones than its algorithm chose.
+  const int least = composition.noise.any() ? composition.aggregation.parts.at(0).value_bits : -30;
+  for (PartSpec& part : composition.aggregation.parts) part.value_bits = std::max(least, ValueBits(scenario.privacy));
+  return absl::OkStatus();
+}
+
+}  // namespace rivulet

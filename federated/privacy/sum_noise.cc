@@ -1,0 +1,100 @@
+#include "federated/privacy/sum_noise.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "engine/base/mutex.h"
+#include "engine/base/sha256.h"
+#include "federated/privacy/correlated_noise.h"
+
+namespace rivulet::privacy {
+namespace {
+
+// Of a client's norm in float32: what the coordinator tolerates (kNormRounding in federated/aggregation/gathering.h).
+constexpr double kClipTolerance = 0x1p-20;
+// Noise that is drawn at a time: 8 MB, and a multiple of kElementsPerBlock.
+constexpr int64_t kStretch = int64_t{1} << 20;
+// Deviations up to it leave a factor of 2 to kMost for the norm's rounding.
+constexpr int kMostDeviationBits = 38;
+
+}  // namespace
+
+double NormInUnits(const SumBound& bound) {
+  const double clip = std::ldexp(bound.clip * (1 + kClipTolerance), bound.fraction_bits);
+  return std::floor(clip + std::sqrt(static_cast<double>(bound.elements)) / 2) + 1;
+}
+
+// The noise of earlier versions, under a lock.
+struct SumNoise::Correlated {
+  Correlated(const DiscreteGaussian& law, std::vector<int64_t> whole, int64_t elements)
+      : bands(std::move(whole)), noise(law, bands, elements) {}
+  const std::vector<int64_t> bands;
+  Mutex mutex;
+  CorrelatedNoise noise GUARDED_BY(mutex);
+};
+
+int MostFractionBits(double multiplier, double clip, int64_t bands) {
+  return kMostDeviationBits - (bands > 1 ? kBandBits : 0) -
+         static_cast<int>(std::ceil(std::log2(std::max(multiplier, 1.0) * clip)));
+}
+
+StatusOr<SumNoise> SumNoise::Create(std::shared_ptr<const NoiseKey> key, double multiplier, const SumBound& bound,
+                                    int64_t bands) {
+  const double sensitivity = NormInUnits(bound), unit = bands > 1 ? std::ldexp(1.0, kBandBits) : 1;
+  const auto scale = NoiseScale::AtLeast(multiplier * sensitivity * unit);
+  if (!scale.ok()) {
+    return OutOfRange(
+        "noise of {} times a clip of {} has a deviation of {} units of 2^-{}, and exact noise takes {} to {}; change "
+        "privacy.clip, the noise multiplier or server.value_bits",
+        multiplier, bound.clip, multiplier * sensitivity, bound.fraction_bits, NoiseScale::kLeast, NoiseScale::kMost);
+  }
+  SumNoise noise(std::move(key), DiscreteGaussian(*scale), sensitivity, bound.elements);
+  noise.unit_ = unit;
+  if (bands > 1) noise.correlated_ = std::make_shared<Correlated>(noise.law_, WholeBands(bands), bound.elements);
+  return noise;
+}
+
+Status SumNoise::Add(uint64_t version, std::span<int64_t> sums, int threads) const {
+  if (std::ssize(sums) != elements_) {
+    return InvalidArgument("a version has {} sums, and its noise is of {}", sums.size(), elements_);
+  }
+  if (correlated_ != nullptr) {
+    MutexLock lock(correlated_->mutex);
+    RIVULET_ASSIGN_OR_RETURN(const std::vector<int64_t> noise,
+                             correlated_->noise.Of(*key_, static_cast<int64_t>(version), threads));
+    std::ranges::transform(sums, noise, sums.begin(), std::plus<>());
+    return absl::OkStatus();
+  }
+  RIVULET_ASSIGN_OR_RETURN(const NoiseKey derived, key_->Derive(version, NoisePurpose::kSum));
+  std::vector<int64_t> noise(static_cast<size_t>(std::min(elements_, kStretch)));
+  for (int64_t first = 0; first < elements_; first += kStretch) {
+    const auto count = static_cast<size_t>(std::min(kStretch, elements_ - first));
+    const std::span<int64_t> stretch = std::span(noise).first(count);
+    RIVULET_RETURN_IF_ERROR(
+        DrawNoise(derived, law_, static_cast<uint64_t>(first / kElementsPerBlock), stretch, threads));
+    const std::span<int64_t> into = sums.subspan(static_cast<size_t>(first), count);
+    // Sums stay below 2^62 and noise below 2^50, so nothing overflows.
+    std::ranges::transform(into, stretch, into.begin(), std::plus<>());
+    std::ranges::fill(stretch, 0);
+  }
+  return absl::OkStatus();
+}
+
+StatusOr<NoisedRounds> SumNoise::AsOneRound(int64_t versions, int64_t separation) const {
+  RIVULET_ASSIGN_OR_RETURN(const double influence,
+                           CorrelatedSensitivity(correlated_->bands, versions, separation, sensitivity_, elements_));
+  return NoisedRounds{.noise = NoiseLaw::kDiscreteGaussian,
+                      .multiplier = deviation() / influence,
+                      .sensitivity = std::ceil(influence),
+                      .dimension = elements_ * versions};
+}
+
+NoiseKey SeededKey(uint64_t seed) {
+  Sha256 hash;
+  hash.Update("rivulet seeded noise 1").UpdateU64(seed);
+  const Digest digest = std::move(hash).Finish();
+  return NoiseKey::FromBytes(std::span<const uint8_t, NoiseKey::kBytes>(digest.bytes));
+}
+
+}  // namespace rivulet::privacy

@@ -1,0 +1,29 @@
+// Callers of the gRPC front: who they are, when they want an answer, and how answers begin. Internal to this folder.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <string>
+
+#include "engine/base/status.h"
+#include "rpc/security.h"
+#include "serving/inference.h"
+
+namespace rivulet {
+
+// Outlives the calls. Thread-safe.
+class GrpcCallers {
+ public:
+  explicit GrpcCallers(ServerSecurity& security) : security_(security) {}
+  // UNAUTHENTICATED, PERMISSION_DENIED: the caller may not call.
+  Status Check(const grpc::ServerContextBase& context) const;
+
+ private:
+  ServerSecurity& security_;
+};
+
+// Deadline, user and cancellation of a call, as its context has them. The context outlives the call.
+void FillFrom(grpc::CallbackServerContext& context, InferenceCall& call);
+
+}  // namespace rivulet

@@ -1,0 +1,53 @@
+// One request for a prediction, whichever protocol brought it: choice of the version, check and conversion of its
+// inputs, its batch, its counts.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "serving/model_server.h"
+#include "serving/wire_values.h"
+
+namespace rivulet {
+
+// The header by which a user's requests stay on one side of a canary, and the one that names the version in an answer.
+inline constexpr char kUserHeader[] = "rivulet-user";
+inline constexpr char kVersionHeader[] = "rivulet-version";
+
+struct InferenceCall {
+  std::string model;
+  std::string version;  // a number, a label, or ""
+  std::string user;     // decides between canary and stable; "": `id` does, else a counter
+  std::string id;
+  std::vector<WireTensor> inputs;
+  std::vector<std::string> outputs;  // empty: all
+  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
+  std::function<bool()> gone;
+};
+
+struct InferenceOutput {
+  std::string_view name;
+  TensorView value;  // with a row for each example
+};
+
+struct InferenceAnswer {
+  const LoadedVersion& version;
+  std::span<const InferenceOutput> outputs;  // in the order of the call's, else of the plan's
+};
+
+// "RUN/ROUND/DIGEST"
+std::string VersionText(const PointedVersion& version);
+
+// `done` is called once, on any thread, also before this returns; `answer` is null on an error and valid during the
+// call. INVALID_ARGUMENT: an input or output that is missing, unknown or given twice, and as Bind. Others as
+// ModelServer::Choose and Batcher::Submit. The bytes of the call's inputs stay until then.
+void Infer(ModelServer& server, InferenceCall call,
+           std::function<void(const Status& status, const InferenceAnswer* answer)> done);
+
+}  // namespace rivulet

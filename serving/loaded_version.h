@@ -1,0 +1,40 @@
+// A version of a served name in memory: its plan and its parameters. Immutable; requests under way hold it, and it goes
+// with the last of them.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "engine/base/file_system.h"
+#include "engine/base/status.h"
+#include "federated/weights/model.h"
+#include "serving/pointed_names.h"
+#include "serving/served_plan.h"
+
+namespace rivulet {
+
+struct LoadedVersion {
+  PointedVersion pointed;
+  std::shared_ptr<const ServedPlan> plan;
+  std::shared_ptr<const Model> model;
+};
+
+// The plan of `digest` in `path`. DATA_LOSS: the file has another digest. Others as the file system, Plan::Open.
+StatusOr<std::shared_ptr<const Plan>> LoadServedPlan(FileSystem& fs, const std::string& path,
+                                                     const std::string& digest);
+
+// The parameters of a version, as its round measured them: the average of a run that averages, of several models that
+// of `cluster`. FAILED_PRECONDITION: it has several models and `cluster` says none; RESOURCE_EXHAUSTED: it does not fit
+// into the memory that is left. DATA_LOSS: another digest than `digest`, or damage.
+StatusOr<std::shared_ptr<const Model>> LoadServedModel(FileSystem& fs, const std::string& path,
+                                                       const std::string& digest,
+                                                       std::shared_ptr<const ModelLayout> layout,
+                                                       std::optional<int64_t> cluster);
+
+// Compiles a program for each of `batches` and runs it once on zeros, so that no request waits for that. On a thread
+// that has called EnterWorkerThread.
+Status WarmUp(const LoadedVersion& version, std::span<const int64_t> batches);
+
+}  // namespace rivulet

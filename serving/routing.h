@@ -1,0 +1,42 @@
+// Choice of a version for a request: by version, by label, or by the shares of a name. Immutable; a switch replaces it
+// as a whole, so that each request sees one state.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "engine/base/status.h"
+#include "serving/loaded_version.h"
+#include "serving/model_counts.h"
+
+namespace rivulet {
+
+// A version that answers, and the counts of the label that led to it.
+struct Route {
+  std::shared_ptr<const LoadedVersion> version;
+  std::string label;  // "": the request named the version
+  std::shared_ptr<ModelCounts> counts;
+};
+
+struct RoutedLabel {
+  std::shared_ptr<const LoadedVersion> version;
+  double share = 0;  // percent
+  std::shared_ptr<ModelCounts> counts;
+};
+
+struct Routing {
+  std::string name;
+  std::map<std::string, RoutedLabel, std::less<>> labels;  // those that have a version that is available
+
+  // `version` is a number, a label, or ""; `key` decides between canary and stable. NOT_FOUND: no such version or label
+  // is served (names those that are). FAILED_PRECONDITION: no version or label was named, and there is no stable one.
+  StatusOr<Route> Choose(std::string_view version, std::string_view key) const;
+};
+
+// Whether a key falls into the first `percent` of all keys. A key that is in stays in when the share grows.
+bool FallsInto(std::string_view name, std::string_view key, double percent);
+
+}  // namespace rivulet

@@ -1,0 +1,87 @@
+"""Runs with differential privacy as their users meet them: what is printed and stored of the spend, where the noise key is and is
+not, and a site that stops when its own budget is spent."""
+import json
+import pathlib
+import re
+import subprocess
+
+from harness import RIVULET, RivuletTest, main
+
+CLIENT = str(pathlib.Path(RIVULET).with_name("rivulet-client"))
+PRIVATE = ["--set", "algorithm.name=dp_fedavg", "--set", "algorithm.noise_multiplier=2", "--set", "privacy.clip=0.5"]
+POISSON = ["--set", "selection.name=poisson", "--set", "selection.rate=0.5", "--set", "server.clients_per_round=3"]
+
+
+class PrivateRuns(RivuletTest):
+    def key(self, db):
+        key, = self.folder.glob(f"{db}.models/*/noise.key")
+        return key
+
+    def test_what_is_told_of_the_spend(self):
+        self.simulate(*PRIVATE, *POISSON, "--set", "privacy.epsilon=50", db="a.sqlite")
+        rounds = self.query("SELECT round, epsilon, participant_epsilon, sampling_rate, delta FROM rounds", db="a.sqlite")
+        for round, epsilon, participants, rate, delta in rounds:
+            self.assertEqual((rate, delta), (0.5, 1e-5))
+            self.assertLess(epsilon, participants)
+            one = json.loads(self.run_rivulet("privacy", "epsilon", "--sigma", "2", "--rate", "0.5", "--rounds", str(round), "--delta",
+                                              "1e-5", "--json", code=0).out)
+            self.assertAlmostEqual(epsilon, one["epsilon"], delta=1e-3 * epsilon)
+        shown = self.run_rivulet("runs", "show", "latest", "--db", self.path("a.sqlite"), code=0).out
+        shown = re.sub(r"\s+", " ", shown)
+        self.assertIn(f"epsilon {rounds[-1][1]:.4g} at delta 1e-05 against who sees the models, of a budget of 50", shown)
+        self.assertIn(f"epsilon {rounds[-1][2]:.4g} at delta 1e-05 against participants, who know who took part", shown)
+        self.assertIn("unit: one client; neighbours: add-remove", shown)
+        told = json.loads(self.run_rivulet("runs", "show", "latest", "--db", self.path("a.sqlite"), "--json", code=0).out)
+        self.assertEqual(told["privacy/epsilon"], rounds[-1][1])
+        self.run_rivulet("runs", "plot", "latest", "--metric", "privacy/epsilon", "--out", self.path("spend.svg"), "--db",
+                         self.path("a.sqlite"), code=0)
+        self.assertIn("privacy/epsilon", (self.folder / "spend.svg").read_text())
+        said = self.query("SELECT message FROM events WHERE source = 'privacy'", db="a.sqlite")
+        self.assertRegex(said[0][0], r"noise of 2 times the clip on the sums, secret; the unit is one client")
+
+    def test_the_noise_key_is_the_runs_alone(self):
+        self.simulate(*PRIVATE, db="a.sqlite")
+        key = self.key("a.sqlite")
+        self.assertEqual(key.stat().st_mode & 0o777, 0o600)
+        secret = key.read_text().split()[-1]
+        self.run_rivulet("runs", "verify", "latest", "--db", self.path("a.sqlite"), code=0)
+        self.run_rivulet("simulate", self.scenario, "--replay", "latest", "--db", self.path("a.sqlite"), code=0)
+        self.run_rivulet("backup", "--db", "a.sqlite", "--out", "copy.sqlite", code=0)
+        self.run_rivulet("runs", "export", "latest", "--json", self.path("run.json"), "--db", self.path("a.sqlite"), code=0)
+        for path in self.folder.rglob("*"):
+            if path.is_file() and path != key:
+                self.assertNotIn(secret.encode(), path.read_bytes(), path)
+                self.assertNotEqual(path.name, "noise.key")
+
+    def test_a_site_stops_when_its_own_budget_is_spent(self):
+        three = ["--set", "data.partition.clients=3", "--set", "server.clients_per_round=3", "--set", "server.min_reports=2", "--set",
+                 "run.rounds=3"]
+        self.run_rivulet("data", "partition", self.scenario, "--out", self.path("records"), *three, code=0)
+        one = json.loads(self.run_rivulet("privacy", "epsilon", "--sigma", "2", "--rounds", "1", "--delta", "1e-5", "--relation",
+                                          "replace-one", "--json", code=0).out)["epsilon"]
+        self.write("site.toml", f"[privacy]\nmax_epsilon = {one * 1.01}\nmin_cohort = 3\n")
+        coordinator = self.start("coordinator", self.scenario, *three, *PRIVATE, "--listen", "127.0.0.1:0", "--insecure", "--db",
+                                 "runs.sqlite")
+        port = coordinator.stdout.readline().strip().rsplit(":", 1)[-1]
+        clients = []
+        for i in range(3):
+            clients.append(subprocess.Popen(
+                [CLIENT, "--coordinator", f"127.0.0.1:{port}", "--insecure", "--name", f"client-{i:05}", "--data",
+                 f"train=records/client-{i:05}.tfrecord", "--state", f"state-{i}", *(["--policy", "site.toml"] if i == 0 else [])],
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder))
+        self.processes += clients
+        said = [client.communicate(timeout=120)[1] for client in clients]
+        coordinator.communicate(timeout=60)
+        self.assertEqual([client.returncode for client in clients], [0, 0, 0], said)
+        self.assertIn("privacy ledger: epsilon 0 of", said[0])
+        rows = self.query("SELECT round, status, error FROM client_rounds WHERE client_id = 'client-00000' ORDER BY round")
+        self.assertEqual([row[1] for row in rows], ["folded", "failed", "failed"], said[0])
+        self.assertIn("its own configuration forbids it: privacy budget", rows[1][2])
+        self.assertEqual(self.query("SELECT count(*) FROM rounds WHERE status = 'committed'"), [(3,)])
+        ledger = (self.folder / "state-0/privacy-ledger").read_text().splitlines()
+        self.assertEqual(ledger[:2], ["rivulet privacy ledger 1", "charged 1 1"])
+        self.assertEqual(len(ledger), 3)
+
+
+if __name__ == "__main__":
+    main()

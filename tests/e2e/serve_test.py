@@ -1,0 +1,342 @@
+"""`rivulet serve` and the labels of `rivulet model point`: answers over HTTP, switches, a canary, refusals."""
+import base64
+import http.client
+import json
+import os
+import random
+import re
+import signal
+import socket
+import sqlite3
+import struct
+import subprocess
+import threading
+import urllib.error
+import urllib.request
+
+import harness
+
+PIXELS = 784
+
+
+def image(number):
+    return bytes(random.Random(number).randrange(256) for _ in range(PIXELS))
+
+
+def weights_of(path):
+    """The tensors of a safetensors file, as lists of floats by name, with their shapes."""
+    data = open(path, "rb").read()
+    length = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:8 + length])
+    tensors = {}
+    for name, entry in header.items():
+        if name != "__metadata__" and entry["dtype"] == "F32":
+            begin, end = entry["data_offsets"]
+            raw = data[8 + length + begin:8 + length + end]
+            tensors[name] = (entry["shape"], struct.unpack(f"<{len(raw) // 4}f", raw))
+    return tensors
+
+
+class ServeTest(harness.RivuletTest):
+    IN_MEMORY = True
+
+    def setUp(self):
+        super().setUp()
+        self.simulate("--set", "run.keep_models=all")
+        self.run_id = self.query("SELECT run_id FROM runs")[0][0]
+
+    def model(self, *arguments, code=0):
+        return self.run_rivulet("model", *arguments, "--db", self.path("runs.sqlite"), code=code)
+
+    def point(self, name, target, *arguments):
+        return json.loads(self.model("point", name, target, "--json", *arguments).out)
+
+    def serve(self, *arguments, name="server"):
+        """A server of the history, once it answers; its port of HTTP is kept."""
+        process = self.start("serve", "--db", self.path("runs.sqlite"), "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--insecure",
+                             *arguments)
+        self.follow(process, name)
+        line = process.stdout.readline()
+        found = re.search(r"gRPC at (\S+) and over HTTP at http://127\.0\.0\.1:(\d+)/", line)
+        if not found:
+            process.wait(timeout=60)
+            self.readers[name].join(timeout=10)
+            self.fail(f"the server said '{line}' and {''.join(self.logs[name])}")
+        self.grpc, self.port = found[1], int(found[2])
+        return process
+
+    def call(self, path, body=None, headers=None, raw=False):
+        """(status, JSON or bytes, header fields)."""
+        data = json.dumps(body).encode() if body is not None and not isinstance(body, bytes) else body
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", data=data, headers=headers or {})
+        try:
+            with urllib.request.urlopen(request, timeout=60) as reply:
+                status, content, fields = reply.status, reply.read(), reply.headers
+        except urllib.error.HTTPError as error:
+            status, content, fields = error.code, error.read(), error.headers
+        return status, content if raw else json.loads(content), fields
+
+    def predict(self, images, path="/v1/models/digits:predict", headers=None):
+        values = [[b / 255 for b in pixels] for pixels in images]
+        shaped = [[[[v] for v in row[i * 28:i * 28 + 28]] for i in range(28)] for row in values]
+        return self.call(path, {"instances": shaped}, headers)
+
+    def version_served(self, headers=None):
+        status, reply, fields = self.predict([image(1)], headers=headers)
+        self.assertEqual(status, 200, reply)
+        return int(fields["rivulet-version"].split("/")[1])  # the round
+
+    def expected(self, round_number, pixels):
+        """The logits of a softmax regression, by hand."""
+        tensors = weights_of(self.path(f"runs.sqlite.models/{self.run_id}/round-{round_number:06}.safetensors"))
+        (_, weights) = next(value for value in tensors.values() if value[0] == [PIXELS, 10])
+        (_, bias) = next(value for value in tensors.values() if value[0] == [10])
+        return [bias[c] + sum(pixels[p] / 255 * weights[p * 10 + c] for p in range(PIXELS)) for c in range(10)]
+
+    def assert_close(self, found, wanted):
+        self.assertEqual(len(found), len(wanted))
+        for a, b in zip(found, wanted):
+            self.assertAlmostEqual(a, b, delta=1e-5)
+
+    def test_labels_keep_numbers_and_step_back(self):
+        self.assertEqual(self.point("digits", f"stable={self.run_id}:1")["version"], 1)
+        self.assertEqual(self.point("digits", f"stable={self.run_id}:2")["version"], 2)
+        self.assertEqual(self.point("digits", f"canary={self.run_id}:1", "--percent", "5")["version"], 1)
+        self.assertEqual(self.point("digits", f"{self.run_id}:4")["version"], 3)
+        self.assertEqual(json.loads(self.model("rollback", "digits", "--json").out)["round"], 2)
+        self.assertEqual(json.loads(self.model("rollback", "digits", "--json").out)["round"], 1)
+        self.assert_refused(self.model("rollback", "digits", code=1), "none before")
+        rows = json.loads(self.model("points", "digits", "--json").out)
+        self.assertEqual([(row["label"], row["round"]) for row in rows],
+                         [("stable", 1), ("stable", 2), ("canary", 1), ("stable", 4), ("stable", 2), ("stable", 1)])
+        kept = sorted(name for name in os.listdir(self.path("runs.sqlite.models/pointed")) if name.endswith(".safetensors"))
+        self.assertLessEqual(len(kept), 4)
+
+    def test_explain_names_the_clients_and_rounds(self):
+        self.point("digits", f"{self.run_id}:3")
+        self.point("digits", f"canary={self.run_id}:4", "--percent", "5")
+        told = json.loads(self.model("explain", "digits", "--json").out)
+        self.assertEqual((told["run_id"], told["round"], told["labels"], told["seed"]), (self.run_id, 3, "stable", "7"))
+        self.assertEqual(told["files"], "as pointed to")
+        clients, updates, examples = self.query("SELECT count(DISTINCT client_id), count(*), sum(examples) FROM client_rounds "
+                                                "WHERE status = 'folded' AND committed_round <= 3")[0]
+        self.assertEqual((told["clients"], told["updates"], told["examples"]), (clients, updates, examples))
+        self.assertEqual(told["test/accuracy"], self.metric("test/accuracy")[3 if len(self.metric("test/accuracy")) > 4 else 2])
+        self.assertEqual(json.loads(self.model("explain", "digits=canary", "--json").out)["round"], 4)
+        self.assertEqual(json.loads(self.model("explain", "digits=1", "--json").out)["round"], 3)
+        self.assert_refused(self.model("explain", "digits=7", code=1), "digits")
+
+    def test_what_cannot_be_served_is_not_pointed_to(self):
+        self.assert_refused(self.model("point", "digits", f"{self.run_id}:9", code=1), "no round 9")
+        self.assert_refused(self.model("point", "digits", "nobody", code=1), "nobody")
+        self.assert_refused(self.model("point", "digits", f"12={self.run_id}", code=2), "number")
+        self.assert_refused(self.model("point", "a b", self.run_id, code=2), "letters")
+        self.assert_refused(self.model("point", "digits", f"canary={self.run_id}", "--percent", "101", code=2), "0 to 100")
+        folder = self.path(f"runs.sqlite.models/{self.run_id}")
+        with open(f"{folder}/round-000003.safetensors", "r+b") as file:
+            file.seek(-100, os.SEEK_END)
+            file.write(b"\xff" * 8)
+        self.assert_refused(self.model("point", "digits", f"{self.run_id}:3", code=1), "round-000003")
+        os.remove(f"{folder}/round-000002.safetensors")
+        self.assert_refused(self.model("point", "digits", f"{self.run_id}:2", code=1), "round-000002")
+        self.assertEqual(self.query("SELECT count(*) FROM pointers"), [(0,)])
+
+    def test_answers_are_the_models(self):
+        self.point("digits", f"{self.run_id}:4")
+        self.serve("--model", "digits", "--output", "logits", "--output", "probabilities")
+        images = [image(n) for n in range(5)]
+        wanted = [self.expected(4, pixels) for pixels in images]
+        status, reply, fields = self.predict(images)
+        self.assertEqual(status, 200, reply)
+        digest = self.query("SELECT digest FROM models WHERE round = 4")[0][0]
+        self.assertEqual(fields["rivulet-version"], f"{self.run_id}/4/{digest}")
+        for found, by_hand in zip(reply["predictions"], wanted):
+            self.assert_close(found["logits"], by_hand)
+            self.assertAlmostEqual(sum(found["probabilities"]), 1, places=5)
+
+        _, metadata, _ = self.call("/v2/models/digits")
+        self.assertEqual(metadata["inputs"], [{"name": "image", "datatype": "FP32", "shape": [-1, 28, 28, 1]}])
+        self.assertEqual(metadata["properties"]["round"], "4")
+        self.assertEqual(self.call("/v2/health/ready")[0], 200)
+        self.assertEqual(self.call("/v2/models/digits/versions/1/ready")[0], 200)
+        self.assertEqual(self.call("/v2/models/digits/versions/2/ready")[0], 404)
+        self.assertEqual(self.call("/v1/models/digits")[1]["model_version_status"][0]["state"], "AVAILABLE")
+        self.assertEqual(self.call("/v1/models/digits/labels/stable/metadata")[0], 200)
+
+        # Pixels as they are: numbers of one byte, text of base64, and bytes behind the JSON.
+        flat = [value for pixels in images for value in pixels]
+        request = {"id": "7", "inputs": [{"name": "image", "datatype": "UINT8", "shape": [5, 28, 28, 1], "data": flat}],
+                   "outputs": [{"name": "logits"}]}
+        status, reply, _ = self.call("/v2/models/digits/infer", request)
+        self.assertEqual(status, 200, reply)
+        self.assertEqual((reply["id"], reply["model_version"]), ("7", "1"))
+        self.assert_close(reply["outputs"][0]["data"], [value for row in wanted for value in row])
+        raw = struct.pack(f"<{len(flat)}f", *(value / 255 for value in flat))
+        head = json.dumps({"inputs": [{"name": "image", "datatype": "FP32", "shape": [5, 28, 28, 1],
+                                       "parameters": {"binary_data_size": len(raw)}}],
+                           "outputs": [{"name": "logits", "parameters": {"binary_data": True}}]}).encode()
+        status, content, fields = self.call("/v2/models/digits/infer", head + raw,
+                                            {"Inference-Header-Content-Length": str(len(head))}, raw=True)
+        self.assertEqual(status, 200, content)
+        length = int(fields["Inference-Header-Content-Length"])
+        self.assert_close(struct.unpack("<50f", content[length:]), [value for row in wanted for value in row])
+        rows = {"instances": [{"image": {"b64": base64.b64encode(pixels).decode()}} for pixels in images]}
+        status, reply, _ = self.call("/v1/models/digits/versions/1:predict", rows)
+        self.assertEqual(status, 200, reply)
+        self.assert_close(reply["predictions"][2]["logits"], wanted[2])
+        columns = {"inputs": [{"b64": base64.b64encode(pixels).decode()} for pixels in images]}
+        status, reply, _ = self.call("/v1/models/digits:predict", columns)
+        self.assertEqual(status, 200, reply)
+        self.assert_close(reply["outputs"]["logits"][4], wanted[4])
+        metrics = self.call("/metrics", raw=True)[1].decode()
+        self.assertIn('rivulet_serve_requests_total{model="digits",label="stable",version="1",end="answered"} 5', metrics)
+
+    def test_same_answers_as_model_evaluate(self):
+        records = [(image(n), n % 10) for n in range(50)]
+        self.write("own.tfrecord", harness.tfrecord(harness.example(pixels, label) for pixels, label in records))
+        measured = json.loads(self.model("evaluate", f"{self.run_id}:4", "--data", self.path("own.tfrecord"), "--json").out)
+        self.serve("--model", f"digits={self.run_id}:4", "--fixed-batch", "16")
+        right = 0
+        for begin in range(0, 50, 10):
+            batch = records[begin:begin + 10]
+            reply = self.predict([pixels for pixels, _ in batch])[1]
+            right += sum(row.index(max(row)) == label for row, (_, label) in zip(reply["predictions"], batch))
+        self.assertEqual(right, measured["test/accuracy/right"])
+        alone = [self.predict([pixels])[1]["predictions"][0] for pixels, _ in records[:4]]
+        together = self.predict([pixels for pixels, _ in records[:4]])[1]["predictions"]
+        self.assertEqual(alone, together)  # to the bit
+
+    def test_switches_drop_nothing(self):
+        self.point("digits", f"{self.run_id}:1")
+        self.serve("--model", "digits")
+        done, failures, rounds = threading.Event(), [], []
+
+        def ask():
+            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+            body = json.dumps({"inputs": [{"name": "image", "datatype": "UINT8", "shape": [1, 28, 28, 1], "data": list(image(1))}]})
+            while not done.is_set():
+                connection.request("POST", "/v2/models/digits/infer", body)
+                reply = connection.getresponse()
+                content = reply.read()
+                if reply.status != 200:
+                    failures.append(content)
+                else:
+                    rounds.append(int(reply.headers["rivulet-version"].split("/")[1]))
+            connection.close()
+
+        threads = [threading.Thread(target=ask) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        try:
+            for target in (2, 3, 4, 1, 2):
+                self.point("digits", f"{self.run_id}:{target}")
+                self.wait_for(lambda: rounds and rounds[-1] == target, f"round {target} to be served")
+            self.model("rollback", "digits")
+            self.wait_for(lambda: rounds[-1] == 1, "the target before to be served")
+        finally:
+            done.set()
+            for thread in threads:
+                thread.join()
+        self.assertEqual(failures, [])
+        self.assertEqual(set(rounds), {1, 2, 3, 4})
+
+    def test_canary_is_sticky_and_grows(self):
+        self.point("digits", f"{self.run_id}:1")
+        self.point("digits", f"canary={self.run_id}:2", "--percent", "20")
+        self.serve("--model", "digits")
+        users = [f"user-{n}" for n in range(60)]
+        ask = lambda: {user: self.version_served({"rivulet-user": user}) for user in users}
+        first = ask()
+        self.assertEqual(set(first.values()), {1, 2})
+        self.assertEqual(ask(), first)
+        self.point("digits", f"canary={self.run_id}:2", "--percent", "60")
+        grown = [user for user in users if first[user] == 1]
+        self.wait_for(lambda: any(self.version_served({"rivulet-user": user}) == 2 for user in grown), "the share to grow")
+        second = ask()
+        self.assertTrue(all(second[user] == 2 for user in users if first[user] == 2))
+        self.assertEqual(self.predict([image(1)], "/v1/models/digits/labels/stable:predict", {"rivulet-user": users[0]})[2]
+                         ["rivulet-version"].split("/")[1], "1")
+        self.assertEqual(self.predict([image(1)], "/v1/models/digits/labels/nobody:predict")[0], 404)
+
+    def test_a_version_that_fails_leaves_the_old_one(self):
+        self.point("digits", f"{self.run_id}:1")
+        self.serve("--model", "digits")
+        self.point("later", f"{self.run_id}:3")
+        # A row that names a version whose file is damaged, as a disk might leave it.
+        pointed = self.path("runs.sqlite.models/pointed")
+        damaged = [name for name in os.listdir(pointed) if "-000003-" in name][0]
+        content = open(f"{pointed}/{damaged}", "rb").read()
+        os.remove(f"{pointed}/{damaged}")
+        with open(f"{pointed}/{damaged}", "wb") as file:
+            file.write(content[:-8] + b"\xff" * 8)
+        connection = sqlite3.connect(self.path("runs.sqlite"))
+        with connection:
+            connection.execute("INSERT INTO pointer (name, label, run_id, round, digest, plan_digest, version, at, rolled_back) "
+                               "SELECT 'digits', label, run_id, round, digest, plan_digest, 2, at, 0 FROM pointer WHERE name = 'later'")
+        connection.close()
+        self.said("server", "version 2 .* is failed")
+        self.assertEqual(self.version_served(), 1)
+        status, reply, _ = self.call("/v2/models/digits/ready")
+        self.assertEqual((status, reply["ready"], reply["failed"][0]["version"]), (200, True, "2"))
+
+    def test_hostile_calls_are_refused(self):
+        self.point("digits", f"{self.run_id}:1")
+        process = self.serve("--model", "digits", "--max-batch", "8")
+        infer = "/v2/models/digits/infer"
+        given = lambda **fields: {"inputs": [{"name": "image", "datatype": "FP32", "shape": [1, 28, 28, 1], "data": [0] * PIXELS, **fields}]}
+        self.assertEqual(self.call(infer, given())[0], 200)
+        for body in (given(shape=[2**62, 28, 28, 1]), given(shape=[-1, 28, 28, 1]), given(shape=[]), given(data=[1]),
+                     given(name="other"), given(datatype="FP99"), given(data=["a"] * PIXELS), given(shape=[9, 28, 28, 1]),
+                     given(parameters={"binary_data_size": 2**40}), given(data=[1e300] * PIXELS), {"inputs": given(data=[1])["inputs"] * 10_000},
+                     {}, [], b"{", b"[" * 100_000, b""):
+            status, reply, _ = self.call(infer, body)
+            self.assertEqual(status, 400, reply)
+            self.assertLess(len(reply["error"]), 1000)
+            self.assertNotRegex(reply["error"], harness.LIBRARY_WORDS)
+        self.assertEqual(self.call("/v2/models/nobody/infer", given())[0], 404)
+        self.assertEqual(self.call("/v2/models/digits/versions/7/infer", given())[0], 404)
+        self.assertEqual(self.call("/v1/models/digits:classify", {})[0], 501)
+        self.assertEqual(self.call(infer)[0], 400)  # GET
+        for head, wanted in ((b"Content-Length: 1000000000", b" 413 "), (b"Content-Length: 3\r\nContent-Length: 4", b" 400 "),
+                             (b"Content-Length: 3\r\nTransfer-Encoding: chunked", b" 400 ")):
+            with socket.create_connection(("127.0.0.1", self.port), timeout=30) as connection:
+                connection.sendall(b"POST " + infer.encode() + b" HTTP/1.1\r\nHost: localhost\r\n" + head + b"\r\n\r\n")
+                self.assertIn(wanted, connection.recv(4096).split(b"\r\n")[0] + b" ")
+        # A page elsewhere takes no body, and whoever sends half of one is no burden.
+        with socket.create_connection(("127.0.0.1", self.port), timeout=30) as half:
+            half.sendall(b"POST " + infer.encode() + b" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5000\r\n\r\n{")
+            self.assertEqual(self.call(infer, given())[0], 200)
+        self.assertEqual(self.call("/elsewhere", {}, raw=True)[0], 400)
+        self.stop(process, "server")
+        self.assertNotIn("0, 0, 0", "".join(self.logs["server"]))
+
+    def test_addresses_beyond_this_machine_are_said_twice(self):
+        self.point("digits", f"{self.run_id}:1")
+        common = ("serve", "--db", self.path("runs.sqlite"), "--model", "digits")
+        self.assert_refused(self.run_rivulet(*common, "--grpc", "0.0.0.0:0", "--insecure"), "--insecure")
+        self.assert_refused(self.run_rivulet(*common), "ca kit serve/")
+        self.assert_refused(self.run_rivulet(*common, "--grpc", "127.0.0.1:0", "--http", "0.0.0.0:0", "--insecure"), "--http")
+        self.assert_refused(self.run_rivulet("serve", "--db", self.path("runs.sqlite"), "--model", "nobody", "--insecure"), "nobody")
+
+    def test_a_kill_leaves_the_old_pointers_or_the_new(self):
+        self.point("digits", f"{self.run_id}:1")
+        chance = random.Random(5)
+        for attempt in range(12):
+            before = self.query("SELECT max(rowid), count(*) FROM pointers")[0]
+            process = self.start("model", "point", "digits", f"{self.run_id}:{1 + attempt % 4}", "--db", self.path("runs.sqlite"))
+            try:
+                process.wait(timeout=chance.uniform(0.001, 0.15))
+            except subprocess.TimeoutExpired:
+                process.send_signal(signal.SIGKILL)
+                process.wait()
+            rows = self.query("SELECT run_id, round, digest FROM pointers")
+            self.assertIn(len(rows), (before[1], before[1] + 1))
+            newest = rows[-1]
+            kept = os.listdir(self.path("runs.sqlite.models/pointed"))
+            self.assertIn(f"{newest[0]}-{newest[1]:06}-{newest[2]}.safetensors", kept)
+        self.serve("--model", "digits")
+        self.assertEqual(self.version_served(), self.query("SELECT round FROM pointers ORDER BY rowid DESC LIMIT 1")[0][0])
+
+
+if __name__ == "__main__":
+    harness.main()

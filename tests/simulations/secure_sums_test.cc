@@ -1,0 +1,114 @@
+// Runs whose updates are summed as words: every version is that of the run with plain sums, to the bit.
+#include "tests/simulations/whole_runs.h"
+
+namespace rivulet {
+namespace {
+
+class SecureSumsTest : public CountingTest {
+ protected:
+  // A scenario with the bounds of its secure twin.
+  Scenario Plain(const std::string& algorithm = "fedavg") {
+    Scenario scenario = SmallScenario();
+    scenario.run.rounds = 3;
+    scenario.run.durability = "end";
+    scenario.algorithm.name = algorithm;
+    scenario.privacy.clip = 0.75;
+    scenario.server.value_bits = 0;
+    return scenario;
+  }
+  static Scenario Secure(Scenario scenario) {
+    scenario.secure.protocol = "arithmetic";
+    scenario.secure.min_survivors = std::min<int64_t>(3, scenario.server.clients_per_round);
+    return scenario;
+  }
+  void ExpectSame(const Scenario& plain, const std::string& name, int workers = 2) {
+    SCOPED_TRACE(name);
+    const Trace sums = Simulate(plain, workers, name + "-plain.sqlite");
+    ASSERT_OK(sums.status);
+    const Trace words = Simulate(Secure(plain), workers, name + "-secure.sqlite");
+    ASSERT_OK(words.status);
+    ASSERT_THAT(sums.digests, SizeIs(static_cast<size_t>(plain.run.rounds)));
+    EXPECT_EQ(words.digests, sums.digests);
+    EXPECT_EQ(words.central, sums.central);
+  }
+};
+
+TEST_F(SecureSumsTest, Flat_AreThePlainVersions) {
+  ExpectSame(Plain(), "weights");
+  Scenario uniform = Plain();
+  uniform.server.weights = "uniform";
+  ExpectSame(uniform, "uniform");
+  uniform.server.sum_bits = 32;
+  ExpectSame(uniform, "words-of-32-bits");
+}
+
+TEST_F(SecureSumsTest, OfSeveralParts_AreThePlainVersions) { ExpectSame(Plain("scaffold"), "scaffold"); }
+
+// Sums of losses as weights, and of norms that only a client measures.
+TEST_F(SecureSumsTest, OfScalars_AreThePlainVersions) { ExpectSame(Plain("fedexp"), "fedexp"); }
+
+TEST_F(SecureSumsTest, OfPartsThatSomeUpdatesLack_AreThePlainVersions) { ExpectSame(Plain("ifca"), "ifca"); }
+
+TEST_F(SecureSumsTest, OfCohortsOfThreeToAThousand_AreThePlainVersions) {
+  for (const int64_t cohort : {3, 20, 100, 1000}) {
+    Scenario scenario = Plain();
+    scenario.run.rounds = 1;
+    scenario.data.train = WriteRecords("many.tfrecord", DigitRecords(std::max<int64_t>(cohort * 2, 205)));
+    scenario.data.partition.clients = cohort;
+    scenario.server.clients_per_round = cohort;
+    ExpectSame(scenario, fmt::format("cohort-{}", cohort));
+  }
+}
+
+TEST_F(SecureSumsTest, ByAnyNumberOfWorkers_AndSites_AndReplayed_AreOneRun) {
+  const Scenario scenario = Secure(Plain());
+  const Trace one = Simulate(scenario, 1, "1.sqlite");
+  ASSERT_OK(one.status);
+  for (const int workers : {2, 5}) {
+    EXPECT_EQ(Simulate(scenario, workers, fmt::format("{}.sqlite", workers)).digests, one.digests) << workers;
+  }
+  EXPECT_EQ(BySites(scenario, "sites.sqlite").digests, one.digests);
+  EXPECT_OK(Replay({.scenario = scenario, .db_path = Path("2.sqlite"), .run = "latest", .workers = 2}).status());
+}
+
+TEST_F(SecureSumsTest, StoppedAndResumed_IsTheSameRun) {
+  Scenario scenario = Secure(Plain());
+  scenario.run.rounds = 5;
+  const Trace whole = Simulate(scenario, 2, "whole.sqlite");
+  ASSERT_OK(whole.status);
+  Simulate(scenario, 2, "stopped.sqlite", "", 2);
+  const Trace after = Simulate(scenario, 2, "stopped.sqlite", "latest");
+  ASSERT_OK(after.status);
+  EXPECT_EQ(after.final_digest, whole.final_digest);
+}
+
+TEST_F(SecureSumsTest, HistorySaysThatArithmeticHidesNothing) {
+  ASSERT_OK(Simulate(Secure(Plain()), 2, "a.sqlite").status);
+  ASSERT_OK_AND_ASSIGN(const auto history, History::Open(Path("a.sqlite"), History::Access::kReadOnly));
+  ASSERT_OK_AND_ASSIGN(const RunRow run, history->ResolveRun("latest"));
+  ASSERT_OK_AND_ASSIGN(const std::vector<EventRow> events, history->Events(run.run_id));
+  const auto warning = std::ranges::find_if(
+      events, [](const EventRow& event) { return event.message.find("hides nothing") != std::string::npos; });
+  ASSERT_NE(warning, events.end());
+  EXPECT_EQ(warning->level, "warning");
+}
+
+TEST_F(SecureSumsTest, Arithmetic_IsRefusedWhereRealClientsTrain) {
+  EXPECT_THAT(Deploy(Secure(Plain()), "deployed.sqlite").status,
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("is for simulations alone")));
+}
+
+// Nine of twelve clients send updates beyond the bound, so that three are left for a sum.
+TEST_F(SecureSumsTest, SumsOfFewerThanMinSurvivors_AreNotMade) {
+  Scenario scenario = Secure(Plain());
+  scenario.attack = {.name = "scaling", .fraction = 0.75, .settings = {{"scale", 1e6}}};
+  scenario.server.min_reports = 1;
+  EXPECT_OK(Simulate(scenario, 2, "three.sqlite").status);
+  scenario.secure.min_survivors = 4;
+  const Trace few = Simulate(scenario, 2, "four.sqlite");
+  EXPECT_THAT(few.status, StatusIs(absl::StatusCode::kAborted, HasSubstr("3 of 4 updates")));
+  EXPECT_THAT(few.digests, IsEmpty());
+}
+
+}  // namespace
+}  // namespace rivulet

@@ -339,6 +339,15 @@ class ServeTest(harness.RivuletTest):
         self.assert_refused(self.run_rivulet(*common, "--grpc", "127.0.0.1:0", "--http", "0.0.0.0:0", "--insecure"), "--http")
         self.assert_refused(self.run_rivulet("serve", "--db", self.path("runs.sqlite"), "--model", "nobody", "--insecure"), "nobody")
 
+    def test_a_backup_is_served(self):
+        self.point("digits", f"{self.run_id}:3")
+        self.run_rivulet("backup", "--db", self.path("runs.sqlite"), "--out", self.path("copy.sqlite"), code=0)
+        process = self.start("serve", "--db", self.path("copy.sqlite"), "--model", "digits", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0",
+                             "--insecure")
+        self.follow(process, "server")
+        self.port = int(re.search(r"http://127\.0\.0\.1:(\d+)/", process.stdout.readline())[1])
+        self.assertEqual(self.version_served(), 3)
+
     def test_a_model_of_several_inputs(self):
         rows = "".join(f"{n * 0.25},{n % 3},{'xyz'[n % 3]},{n * 0.5}\n" for n in range(20))
         self.write("table.csv", "a,b,shop,sold\n" + rows)

@@ -1,4 +1,5 @@
-"""The services that proto/ declares: every call with its kind."""
+"""The services that proto/rpc declares, which processes of a run answer: every call with its kind. Those of `rivulet serve` are
+proto/serving's, and tests/e2e/serve_test.py has its hostile calls."""
 import collections
 import pathlib
 import re
@@ -13,7 +14,7 @@ _CALL = re.compile(r"\brpc (\w+)\s*\(\s*(stream )?\s*[\w.]+\s*\)\s*returns\s*\(\
 def calls():
     """{"Control.Runs": Call} of every file."""
     found = {}
-    for file in sorted((ROOT / "proto").rglob("*.proto")):
+    for file in sorted((ROOT / "proto" / "rpc").rglob("*.proto")):
         text = re.sub(r"//.*", "", file.read_text())
         package = re.search(r"^package ([\w.]+);", text, re.M)
         for service in _SERVICE.finditer(text):

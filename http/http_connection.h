@@ -9,6 +9,7 @@
 #include <boost/beast/core/string.hpp>
 #include <boost/beast/http.hpp>
 #include <cctype>
+#include <limits>
 #include <optional>
 #include <string>
 
@@ -91,7 +92,7 @@ class HttpConnection final : public OpenConnection {
     beast::flat_buffer buffer(service_.limits.header_bytes);
     http::request_parser<http::empty_body> parser;
     parser.header_limit(static_cast<uint32_t>(service_.limits.header_bytes));
-    parser.body_limit(boost::none);  // lengths are looked at below
+    parser.body_limit(std::numeric_limits<uint64_t>::max());  // lengths are looked at below
     deadline_.Set(service_.limits.header);
     co_await http::async_read_header(stream_, buffer, parser, asio::redirect_error(asio::use_awaitable, error));
     deadline_.Clear();

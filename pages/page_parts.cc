@@ -144,7 +144,9 @@ std::string WhyHtml(const std::string& reason) {
 }
 
 std::string Chip(const std::string& name, const std::string& value) {
-  return fmt::format("<span class=\"chip\">{}{}{}</span>", XmlText(name), name.empty() || value.empty() ? "" : " ",
+  const std::string whole = value.empty() ? "" : fmt::format(" title=\"{}\"", XmlText(value));  // a list cuts it
+  return fmt::format("<span class=\"chip\"{}>{}{}{}</span>", whole, XmlText(name),
+                     name.empty() || value.empty() ? "" : " ",
                      value.empty() ? "" : fmt::format("<b>{}</b>", XmlText(value)));
 }
 

@@ -60,6 +60,7 @@ h2[id], h3[id] { scroll-margin-top: 3rem; }
 .heading { display: flex; flex-wrap: wrap; align-items: baseline; gap: .2rem 1rem; margin: 2rem 0 .6rem; } .heading h2 { margin: 0; }
 .get { margin-left: auto; color: var(--faint); font-size: .86rem; } .get a { margin-left: .5rem; }
 /* Tables. */
+figure + .scroll { margin-top: .6rem; }
 .scroll { overflow-x: auto; background: var(--sheet); border: 1px solid var(--line); border-radius: .55rem; box-shadow: var(--shade); }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; width: 100%; }
 th, td { padding: .36rem .75rem; text-align: left; border-bottom: 1px solid var(--line); vertical-align: top; white-space: nowrap; }
@@ -81,7 +82,7 @@ td:last-child { white-space: normal; } .scroll td:last-child:not(.n):not(.began)
 .tools input, .tools select { display: block; height: 2.1rem; } .tools button { height: 2.1rem; } input, select, button { font: inherit; color: inherit; background: var(--sheet); border: 1px solid var(--line);
   border-radius: .35rem; padding: .25rem .55rem; max-width: 100%; } button { background: var(--head); cursor: pointer; } button:hover { border-color: var(--faint); }
 button.main { background: var(--link); color: var(--sheet); border-color: var(--link); }
-.goto { display: flex; flex-wrap: wrap; gap: .5rem 1.5rem; } .goto input { max-width: 14rem; } .goto input[type="number"] { max-width: 7rem; }
+.goto { margin-top: .6rem; display: flex; flex-wrap: wrap; gap: .5rem 1.5rem; } .goto input { max-width: 14rem; } .goto input[type="number"] { max-width: 7rem; }
 .below { display: flex; flex-wrap: wrap; gap: .6rem 1rem; align-items: center; margin: .8rem 0; }
 /* Pictures. */
 .curves { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(25rem, 100%), 1fr)); gap: .9rem; }
@@ -100,9 +101,10 @@ pre { overflow-x: auto; background: var(--head); padding: .8rem; border-radius: 
 @media (max-width: 75rem) {
   .cards { grid-template-columns: repeat(2, 1fr); }
   th, td { padding: .36rem .45rem; }
-  .runs th, .runs td { padding: .36rem .35rem; } .runs svg { width: 70px; } .runs td.differs { min-width: 9rem; } .differs .chip { max-width: 10rem; }
-  .runs td.called, .runs td.began { white-space: normal; } .runs td.called .id { max-width: 8.5rem; white-space: nowrap; } .runs td.began { min-width: 6rem; }
-  .runs .status { padding: 0 .4rem; } .runs progress { min-width: 3.5rem; }
+  main { padding: 1.1rem 1rem 3rem; } .bar nav { padding: .55rem 1rem; }
+  .runs th, .runs td { padding: .36rem .22rem; } .runs svg { width: 64px; } .runs td.differs { min-width: 8rem; } .differs .chip { max-width: 9rem; }
+  .runs td.called, .runs td.began { white-space: normal; } .runs td.called .id { max-width: 8rem; white-space: nowrap; } .runs td.began { min-width: 6rem; }
+  .runs .status { padding: 0 .3rem; font-size: .8rem; } .runs progress { min-width: 3.5rem; }
 }
 @media (max-width: 40rem) {
   figure.wide svg, figure.broad svg { min-width: 36rem; } td.key { white-space: normal; min-width: 9rem; } .differs .chip { max-width: 100%; }

@@ -1,12 +1,11 @@
 // The Open Inference Protocol over HTTP, with its binary extension.
 #include <algorithm>
-#include <charconv>
-#include <deque>
 #include <utility>
 
 #include "engine/base/json.h"
 #include "engine/base/shown_text.h"
 #include "proto/serving/open_inference.pb.h"
+#include "serving/http_bodies.h"
 #include "serving/http_front.h"
 #include "serving/inference.h"
 #include "serving/json_values.h"
@@ -39,80 +38,12 @@ std::optional<ModelPath> ParseModelPath(std::string_view path) {
 }
 
 // A request with what it has to keep until it is answered.
-struct InferRequest {
+struct InferRequest : InferBody {
   std::shared_ptr<const HttpCallRequest> http;
-  std::deque<std::string> made;
-  InferenceCall call;
-  std::vector<std::pair<std::string, bool>> binary;  // by output; of all others binary_by_default
-  bool binary_by_default = false;
 };
 
-StatusOr<int64_t> BinarySize(const Json& parameters) {
-  const Json* const size = parameters.Find("binary_data_size");
-  if (size == nullptr) return -1;
-  if (!size->IsInteger() || size->integer() < 0) return InvalidArgument("\"binary_data_size\" is no size");
-  return size->integer();
-}
-
-Status ReadInput(const Json& json, std::string_view& binary, InferRequest& request) {
-  WireTensor tensor{.name = json.At("name").text(), .dtype = WireType(json.At("datatype").text())};
-  const auto wrong = [&](std::string_view what) {
-    return InvalidArgument("the input '{}' {}", Shortened(tensor.name), what);
-  };
-  if (tensor.dtype == DType::kInvalid)
-    return wrong(fmt::format("has the datatype '{}', which there is not", Shortened(json.At("datatype").text())));
-  if (!json.At("shape").IsArray()) return wrong("has no \"shape\"");
-  for (const Json& dim : json.At("shape").elements()) {
-    if (!dim.IsInteger()) return wrong("has a \"shape\" that is none");
-    tensor.shape.push_back(dim.integer());
-  }
-  RIVULET_ASSIGN_OR_RETURN(const int64_t size, BinarySize(json.At("parameters")));
-  if (size >= 0) {
-    if (static_cast<uint64_t>(size) > binary.size()) return wrong("has more binary data than the request");
-    tensor.bytes = binary.substr(0, static_cast<size_t>(size));
-    binary.remove_prefix(static_cast<size_t>(size));
-  } else {
-    const Json* const data = json.Find("data");
-    if (data == nullptr || !data->IsArray()) return wrong("has neither \"data\" nor a \"binary_data_size\"");
-    request.made.emplace_back();
-    const Status status = AppendValues(*data, tensor.dtype, true, request.made.back());
-    if (!status.ok()) return Annotate(status, fmt::format("the input '{}'", Shortened(tensor.name)));
-    tensor.bytes = request.made.back();
-  }
-  request.call.inputs.push_back(std::move(tensor));
-  return absl::OkStatus();
-}
-
-Status ReadRequest(InferRequest& request) {
-  std::string_view body = request.http->body, binary;
-  if (const std::string length = request.http->Field(kJsonLength); !length.empty()) {
-    uint64_t bytes = 0;
-    const auto [end, error] = std::from_chars(length.data(), length.data() + length.size(), bytes);
-    if (error != std::errc() || end != length.data() + length.size() || bytes > body.size())
-      return InvalidArgument("'Inference-Header-Content-Length' is '{}', and the body has {} bytes", Shortened(length),
-                             body.size());
-    binary = body.substr(bytes);
-    body = body.substr(0, bytes);
-  }
-  if (!request.http->Field("content-encoding").empty())
-    return InvalidArgument("compressed bodies are not read; send them without Content-Encoding");
-  RIVULET_ASSIGN_OR_RETURN(const Json json, Json::Parse(body));
-  if (!json.IsObject() || !json.At("inputs").IsArray()) return InvalidArgument("the request has no \"inputs\"");
-  request.call.id = json.At("id").text();
-  request.binary_by_default = json.At("parameters").At("binary_data_output").IsTrue();
-  for (const Json& input : json.At("inputs").elements()) RIVULET_RETURN_IF_ERROR(ReadInput(input, binary, request));
-  if (!binary.empty()) return InvalidArgument("{} bytes of binary data are of no input", binary.size());
-  for (const Json& output : json.At("outputs").elements()) {
-    const std::string& name = output.At("name").text();
-    request.call.outputs.push_back(name);
-    const Json* const is_binary = output.At("parameters").Find("binary_data");
-    request.binary.emplace_back(name, is_binary == nullptr ? request.binary_by_default : is_binary->IsTrue());
-  }
-  return absl::OkStatus();
-}
-
 HttpReply ReplyOf(const InferRequest& request, const InferenceAnswer& answer) {
-  const std::string version = VersionText(answer.version.pointed);
+  const std::string version = answer.version.text;
   const Json quoted = {{"model_name", request.call.model},
                        {"model_version", fmt::format("{}", answer.version.pointed.version)},
                        {"id", request.call.id},
@@ -162,10 +93,14 @@ void AnswerInfer(ModelServer& server, const ModelPath& path, std::shared_ptr<con
   request->call.model = path.model;
   request->call.version = path.version;
   request->call.user = request->http->Field(kUserHeader);
-  if (const Status status = ReadRequest(*request); !status.ok()) return reply(ErrorReply(status));
+  Status status;
+  if (!request->http->Field("content-encoding").empty())
+    status = InvalidArgument("compressed bodies are not read; send them without Content-Encoding");
+  if (status.ok()) status = ReadInferBody(request->http->body, request->http->Field(kJsonLength), *request);
+  if (!status.ok()) return reply(ErrorReply(status));
   InferenceCall call = request->call;
-  Infer(server, std::move(call), [request, reply](const Status& status, const InferenceAnswer* answer) {
-    reply(status.ok() ? ReplyOf(*request, *answer) : ErrorReply(status));
+  Infer(server, std::move(call), [request, reply](const Status& result, const InferenceAnswer* answer) {
+    reply(result.ok() ? ReplyOf(*request, *answer) : ErrorReply(result));
   });
 }
 

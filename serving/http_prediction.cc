@@ -1,10 +1,10 @@
 // TensorFlow Serving's REST calls: status, metadata and predict in row and column form.
 #include <algorithm>
-#include <deque>
 #include <utility>
 
 #include "engine/base/json.h"
 #include "engine/base/shown_text.h"
+#include "serving/http_bodies.h"
 #include "serving/http_front.h"
 #include "serving/inference.h"
 #include "serving/json_values.h"
@@ -41,81 +41,7 @@ std::optional<PredictionPath> ParsePredictionPath(std::string_view path) {
   return parsed;
 }
 
-// A request with what it has to keep until it is answered.
-struct PredictRest {
-  std::deque<std::string> made;
-  bool rows = false;  // "instances", answered by "predictions"; else columns
-};
-
-// The values of one input: `json` has all examples, outermost.
-Status AddInput(const ServedInput& input, const Json& json, PredictRest& request, InferenceCall& call) {
-  WireTensor tensor{.name = input.name, .dtype = input.row.dtype};
-  RIVULET_ASSIGN_OR_RETURN(tensor.shape, ShapeOf(json));
-  // Bytes of an example come as text, in {"b64": …} where they are no text.
-  const Json* first = &json;
-  while (first->IsArray() && first->size() > 0) first = &first->elements()[0];
-  if (input.encoding == FeatureEncoding::kUint8 && !first->IsNumber()) tensor.dtype = DType::kString;
-  request.made.emplace_back();
-  const Status status = AppendValues(json, tensor.dtype, true, request.made.back());
-  if (!status.ok()) return Annotate(status, fmt::format("the input '{}'", input.name));
-  tensor.bytes = request.made.back();
-  call.inputs.push_back(std::move(tensor));
-  return absl::OkStatus();
-}
-
-// {"b64": …} is a value and no object of inputs.
-bool NamesInputs(const Json& json) { return json.IsObject() && !json.Contains("b64"); }
-
-Status ReadRows(std::span<const ServedInput> inputs, const Json& instances, PredictRest& request, InferenceCall& call) {
-  if (!instances.IsArray() || instances.size() == 0) return InvalidArgument("\"instances\" has no examples");
-  request.rows = true;
-  if (!NamesInputs(instances.elements()[0])) {
-    if (inputs.size() != 1)
-      return InvalidArgument("the model has {} inputs; give each example as an object of them", inputs.size());
-    return AddInput(inputs[0], instances, request, call);
-  }
-  for (const ServedInput& input : inputs) {
-    Json column = Json::Array();
-    for (const Json& instance : instances.elements()) {
-      const Json* const value = instance.Find(input.name);
-      if (value == nullptr) return InvalidArgument("an example has no input '{}'", input.name);
-      if (instance.size() != inputs.size()) return InvalidArgument("an example has other inputs than the model");
-      column.Append(*value);
-    }
-    RIVULET_RETURN_IF_ERROR(AddInput(input, column, request, call));
-  }
-  return absl::OkStatus();
-}
-
-Status ReadColumns(std::span<const ServedInput> inputs, const Json& columns, PredictRest& request,
-                   InferenceCall& call) {
-  if (!NamesInputs(columns)) {
-    if (inputs.size() != 1)
-      return InvalidArgument("the model has {} inputs; give \"inputs\" as an object", inputs.size());
-    return AddInput(inputs[0], columns, request, call);
-  }
-  if (columns.size() != inputs.size())
-    return InvalidArgument("the request has {} inputs, and the model takes {}", columns.size(), inputs.size());
-  for (const ServedInput& input : inputs) {
-    const Json* const value = columns.Find(input.name);
-    if (value == nullptr) return InvalidArgument("the request has no input '{}'", input.name);
-    RIVULET_RETURN_IF_ERROR(AddInput(input, *value, request, call));
-  }
-  return absl::OkStatus();
-}
-
-Status ReadPredict(const HttpCallRequest& http, std::span<const ServedInput> inputs, PredictRest& request,
-                   InferenceCall& call) {
-  RIVULET_ASSIGN_OR_RETURN(const Json json, Json::Parse(http.body));
-  RIVULET_RETURN_IF_ERROR(CheckSignature(json.At("signature_name").text()));
-  const Json* const rows = json.Find("instances");
-  const Json* const columns = json.Find("inputs");
-  if ((rows == nullptr) == (columns == nullptr))
-    return InvalidArgument("give \"instances\", a list of examples, or \"inputs\", a list for each input");
-  return rows != nullptr ? ReadRows(inputs, *rows, request, call) : ReadColumns(inputs, *columns, request, call);
-}
-
-std::string PredictText(const PredictRest& request, const InferenceAnswer& answer) {
+std::string PredictText(const PredictBody& request, const InferenceAnswer& answer) {
   const bool one = answer.outputs.size() == 1;
   const auto named = [](std::string_view name) { return Json(name).Dump() + ":"; };
   std::string text = request.rows ? "{\"predictions\":[" : "{\"outputs\":";
@@ -146,14 +72,14 @@ void AnswerPredict(ModelServer& server, const PredictionPath& path, const HttpCa
   // The inputs' names and types decide how values are read; a switch in between that changes them is told below.
   const auto route = server.Choose(path.model, path.version, "");
   if (!route.ok()) return reply(ErrorReply(route.status()));
-  const auto request = std::make_shared<PredictRest>();
+  const auto request = std::make_shared<PredictBody>();
   InferenceCall call{.model = path.model, .version = path.version, .user = http.Field(kUserHeader)};
-  const Status status = ReadPredict(http, route->version->plan->inputs(), *request, call);
+  const Status status = ReadPredictBody(http.body, route->version->plan->inputs(), *request, call);
   if (!status.ok()) return reply(ErrorReply(status));
   Infer(server, std::move(call), [request, reply](const Status& result, const InferenceAnswer* answer) {
     if (!result.ok()) return reply(ErrorReply(result));
     HttpReply done = JsonReply(PredictText(*request, *answer));
-    done.headers = {{kVersionHeader, VersionText(answer->version.pointed)}};
+    done.headers = {{kVersionHeader, answer->version.text}};
     reply(std::move(done));
   });
 }

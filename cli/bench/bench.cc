@@ -4,6 +4,7 @@
 #include <cmath>
 #include <memory>
 
+#include "cli/bench/serve.h"
 #include "cli/command.h"
 #include "cli/run/device_option.h"
 #include "engine/base/join.h"
@@ -216,7 +217,7 @@ const RegisterCommand kBench(67, [] {
   op.run = [options] { return BenchOp(*options); };
   Command bench{
       .name = "bench", .summary = "Benchmark single parts.", .example = "rivulet bench op Relu --shape 1000x1000"};
-  bench.subcommands = {std::move(op)};
+  bench.subcommands = {std::move(op), BenchServeCommand()};
   return bench;
 });
 

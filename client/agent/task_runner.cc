@@ -93,9 +93,10 @@ StatusOr<SubmitResult> TaskRunner::SumSecurely(const PollRequest& poll, const Pl
                       TaskFailure::Code::kNotWilling, "secure aggregation");
   }
   if (task.kind != TaskKind::kTrain) {
-    return WithReason(FailedPrecondition("the plan has secure aggregation, and measuring a version would tell this "
-                                         "client's own figures"),
-                      TaskFailure::Code::kNotWilling, "secure aggregation");
+    return WithReason(
+        FailedPrecondition(
+            "the plan has secure aggregation, and measuring a version would reveal this client's own figures"),
+        TaskFailure::Code::kNotWilling, "secure aggregation");
   }
   SecureTask secure(calls_, stop_, *secure_);
   if (const Status may = secure.Check(plan, task); !may.ok()) {

@@ -8,7 +8,7 @@ from harness import RIVULET, TEN, RivuletTest, main
 WORKER = os.environ.get("RIVULET_SITE_WORKER", str(pathlib.Path(RIVULET).with_name("site_worker")))
 
 # Twelve clients a round, eight of which a site may ask for at a time; enough rounds and epochs to be in the middle of one.
-LONG = ["run.rounds=12", "data.partition.clients=24", "server.clients_per_round=12", "client.epochs=60"]
+LONG = ["run.rounds=12", "data.partition.clients=24", "server.clients_per_round=12", "client.epochs=1500"]
 QUICK_TO_MISS = ["server.lease=1", "run.durability=round"]
 # Ten of twelve clients a round: more than a site asks for.
 SHORT = ["run.rounds=4", "data.partition.clients=12", "server.clients_per_round=10", "client.epochs=1", "evaluation.every=0"]

@@ -7,7 +7,7 @@ import signal
 from harness import RivuletTest, main
 
 # Twelve clients a round, in rounds that last long enough to be in the middle of one.
-LONG = ["run.rounds=5", "data.partition.clients=24", "server.clients_per_round=12", "client.epochs=80"]
+LONG = ["run.rounds=5", "data.partition.clients=24", "server.clients_per_round=12", "client.epochs=4000"]
 SHORT = ["run.rounds=3", "data.partition.clients=12", "server.clients_per_round=4", "client.epochs=1", "evaluation.every=0"]
 QUICK_TO_MISS = ["server.lease=0.5", "run.durability=round"]
 
@@ -169,7 +169,7 @@ class Workers(RivuletTest):
         return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
     def test_under_tls_all_threads_of_a_worker_bear_its_name(self):
-        sets = ["run.rounds=15", *LONG[1:]]  # a busy machine is long in noticing the second
+        sets = ["run.rounds=10", *LONG[1:]]  # a busy machine is long in noticing the second
         expected = self.expected(*sets)
         self.run_rivulet("ca", "init", "--name", "cluster", code=0)
         self.run_rivulet("ca", "issue", "coordinator/localhost", "--host", "127.0.0.1", "--out", "head", code=0)

@@ -249,7 +249,7 @@ TEST_F(SiteTest, Tasks_AreFoldedIntoOnePartialThatIsHandedOverWhenAskedFor) {
   ASSERT_THAT(coordinator_.requests_, SizeIs(3));
   EXPECT_THAT(coordinator_.requests_[0].working_on, IsEmpty());
   EXPECT_THAT(coordinator_.requests_[1].working_on,
-              ElementsAre(::testing::FieldsAre("task of a", true), ::testing::FieldsAre("task of b", true)));
+              ElementsAre(::testing::FieldsAre("task of a", true, 0), ::testing::FieldsAre("task of b", true, 0)));
   EXPECT_THAT(coordinator_.requests_[2].working_on, IsEmpty());
 }
 

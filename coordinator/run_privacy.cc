@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "federated/algorithms/most_updates.h"
+#include "federated/privacy/banded_noise.h"
 
 namespace rivulet {
 namespace {
@@ -109,11 +110,16 @@ StatusOr<std::unique_ptr<RunPrivacy>> RunPrivacy::Resume(const Scenario& scenari
   return made;
 }
 
-// Correlated noise is accounted for as a whole, over all versions; each attempt counts as one.
+// Correlated noise is accounted for as a whole, over all versions; each attempt counts as one. Of fresh noise a client
+// that is spaced meets some versions alone.
 StatusOr<privacy::SpendBook::Epsilons> RunPrivacy::SpentWith(int64_t more) const {
-  if (!noise_.correlated()) return more == 0 ? book_.Spent() : book_.SpentWith(attempt_);
-  RIVULET_ASSIGN_OR_RETURN(const NoisedRounds whole,
-                           noise_.AsOneRound(book_.composition().total_rounds() + more, separation_));
+  if (separation_ == 1 && !noise_.correlated()) return more == 0 ? book_.Spent() : book_.SpentWith(attempt_);
+  const int64_t attempts = book_.composition().total_rounds() + more;
+  NoisedRounds whole = attempt_;
+  whole.count = privacy::MostParticipations(attempts, separation_);
+  if (noise_.correlated()) {
+    RIVULET_ASSIGN_OR_RETURN(whole, noise_.AsOneRound(attempts, separation_));
+  }
   return privacy::SpendBook(book_.composition().relation, book_.delta()).SpentWith(whole);
 }
 

@@ -33,6 +33,7 @@ Status Unwilling(Status status, std::string_view subject) {
 }  // namespace
 
 StatusOr<std::unique_ptr<PrivacyLedger>> PrivacyLedger::Open(FileSystem& files, std::string path, Budget budget) {
+  RIVULET_RETURN_IF_ERROR(files.CreateFolders(FolderOf(path)));
   RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<FileLock> lock, FileLock::Acquire(path + ".lock"));
   std::unique_ptr<PrivacyLedger> ledger(new PrivacyLedger(files, std::move(path), budget, std::move(lock)));
   MutexLock locked(ledger->mutex_);

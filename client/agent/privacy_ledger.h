@@ -26,8 +26,8 @@ class PrivacyLedger {
   struct Budget {
     double epsilon = 0, delta = 1e-5;
   };
-  // UNAVAILABLE: another process has it. DATA_LOSS: not a ledger, or a damaged one; nothing is charged to a new file
-  // instead. Others: as `files`.
+  // Makes the folder where there is none. UNAVAILABLE: another process has it. DATA_LOSS: not a ledger, or a damaged
+  // one; nothing is charged to a new file instead. Others: as `files`.
   static StatusOr<std::unique_ptr<PrivacyLedger>> Open(FileSystem& files, std::string path, Budget budget);
 
   // Whether the task may still be charged. FAILED_PRECONDITION, with a reason that may leave the site: its charge would

@@ -130,9 +130,9 @@ StatusOr<Composition> DpFedAvg(const AlgorithmContext& context) {
 RIVULET_ALGORITHM(
     dp_fedavg_registration, "dp_fedavg", "McMahan et al. 2018, arXiv:1710.06963, algorithm 1",
     "Federated averaging with differential privacy for clients that trust the server: each clips its update to the "
-    "norm `privacy.clip`, and the server adds Gaussian noise to their mean. All updates count the same, and the sum "
-    "is divided by `server.clients_per_round` for any number of updates. This algorithm does not compute the privacy "
-    "of many rounds.",
+    "norm `privacy.clip`, and the server adds an exact discrete Gaussian to their sum. All updates count the same, and "
+    "the sum is divided by `server.clients_per_round` for any number of updates. Each round has its epsilon, and "
+    "`privacy.epsilon` ends the run.",
     {NoiseMultiplier(), NoiseSource(), Bands()}, DpFedAvg,
     "K = server.clients_per_round,  S = privacy.clip,  z = noise_multiplier\n"
     "w ← w + server.learning_rate · ( (1/K) · Σ_k (w_k − w) · min(1, S / ‖w_k − w‖) + N(0, (z · S / K)²) )");

@@ -198,6 +198,18 @@ TEST(PrivateRun, KilledAnywhere_SameDigestsOneSpendAndNeverAboveTheBudget) {
   EXPECT_GT(ready, 2);
 }
 
+TEST(PrivateRun, SpacedClients_AreChargedForTheVersionsThatOneCanBeIn) {
+  RunParts parts = PrivateParts(false);
+  parts.noise.separation = 2;
+  TestFolder folder;
+  CoordinatorOptions options = PrivateOptions(folder.db(), 4);
+  options.scenario.selection = {.name = "spaced", .settings = {{"separation", int64_t{2}}}};
+  ASSERT_OK(RunTiny(options, parts, kPrivateClients));
+  for (const RoundRow& round : ReadStored(folder.db()).rounds) {
+    EXPECT_NEAR(*round.epsilon, EpsilonAfter((round.round + 1) / 2, 2), 1e-3) << round.round;
+  }
+}
+
 // DP-FTRL: all versions are one release, and a client that comes back late costs less than one round each.
 TEST(PrivateRun, CorrelatedNoise_IsAccountedForAsAWholeAndSurvivesARestart) {
   RunParts parts = PrivateParts(true);

@@ -115,7 +115,6 @@ TEST(Scenario, WordsOfOtherFrameworks_LeadToKeysThatThereAre) {
       {"optimizer", "client.optimizer.kind"},
       {"seed", "run.seed"},
       {"partition.alpha", "data.partition.alpha"},
-      {"privacy.epsilon", "privacy.noise"},
       {"privacy.noise_multiplier", "privacy.noise"},
       {"privacy.nois", "privacy.noise"},
       {"noise_multiplier", "privacy.noise"},

@@ -13,8 +13,10 @@
 namespace rivulet {
 namespace {
 
-constexpr RoleSpec kServeSpec{.name = "serve", .text = "a server of models or one of its callers", .serves = true};
-const RegisterRole kRegisterServe(kServeSpec);
+constexpr RoleSpec kServeSpec{.name = "serve", .text = "a caller of a model server"};
+constexpr RoleSpec kModelsSpec{
+    .name = "models", .text = "a model server", .serves = true, .connects = false, .named_by_host = true};
+const RegisterRole kRegisterServe(kServeSpec), kRegisterModels(kModelsSpec);
 
 // Calls of a connection that are under way at once; more wait at their client.
 constexpr int kMostCalls = 1024;
@@ -78,7 +80,7 @@ class Front final : public GrpcFront {
 
 }  // namespace
 
-const Role kServeRole(kServeSpec);
+const Role kServeRole(kServeSpec), kModelsRole(kModelsSpec);
 
 StatusOr<std::unique_ptr<GrpcFront>> GrpcFront::Start(ModelServer& server, GrpcFrontOptions options) {
   RIVULET_RETURN_IF_ERROR(options.credentials->Check(options.listen));

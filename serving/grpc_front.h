@@ -15,8 +15,8 @@
 
 namespace rivulet {
 
-// Of servers of models and of their callers.
-extern const Role kServeRole;
+// Of callers of model servers, and of the servers themselves.
+extern const Role kServeRole, kModelsRole;
 
 struct GrpcFrontOptions {
   NetworkAddress listen;  // port 0: any free one

@@ -27,7 +27,10 @@ class InferStream final
     FillFrom(*context_, *call);
     Infer(server_, *std::move(call), [this](const Status& status, const InferenceAnswer* answer) {
       if (!status.ok()) return Refuse(status);
-      ToMessage(*answer, request_, response_.mutable_infer_response());
+      inference::ModelInferResponse* const response = response_.mutable_infer_response();
+      ToMessage(*answer, request_, response);
+      (*response->mutable_parameters())[kVersionHeader].set_string_param(
+          answer->version.text);  // a stream has one header
       StartWrite(&response_);
     });
   }
@@ -133,7 +136,7 @@ grpc::ServerUnaryReactor* GrpcInference::ModelInfer(grpc::CallbackServerContext*
         [made, context, reactor, request, response](const Status& status, const InferenceAnswer* answer) {
           if (status.ok()) {
             ToMessage(*answer, *request, response);
-            context->AddInitialMetadata(kVersionHeader, VersionText(answer->version.pointed));
+            context->AddInitialMetadata(kVersionHeader, answer->version.text);
           }
           reactor->Finish(ToGrpc(status));
         });

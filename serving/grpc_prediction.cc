@@ -41,7 +41,7 @@ grpc::ServerUnaryReactor* GrpcPrediction::Predict(grpc::CallbackServerContext* c
         [made, context, reactor, request, response](const Status& status, const InferenceAnswer* answer) {
           if (status.ok()) {
             ToMessage(*answer, *request, response);
-            context->AddInitialMetadata(kVersionHeader, VersionText(answer->version.pointed));
+            context->AddInitialMetadata(kVersionHeader, answer->version.text);
           }
           reactor->Finish(ToGrpc(status));
         });

@@ -43,7 +43,7 @@ struct InferRequest : InferBody {
 };
 
 HttpReply ReplyOf(const InferRequest& request, const InferenceAnswer& answer) {
-  const std::string version = VersionText(answer.version.pointed);
+  const std::string version = answer.version.text;
   const Json quoted = {{"model_name", request.call.model},
                        {"model_version", fmt::format("{}", answer.version.pointed.version)},
                        {"id", request.call.id},

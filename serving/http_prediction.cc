@@ -79,7 +79,7 @@ void AnswerPredict(ModelServer& server, const PredictionPath& path, const HttpCa
   Infer(server, std::move(call), [request, reply](const Status& result, const InferenceAnswer* answer) {
     if (!result.ok()) return reply(ErrorReply(result));
     HttpReply done = JsonReply(PredictText(*request, *answer));
-    done.headers = {{kVersionHeader, VersionText(answer->version.pointed)}};
+    done.headers = {{kVersionHeader, answer->version.text}};
     reply(std::move(done));
   });
 }

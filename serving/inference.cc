@@ -83,10 +83,6 @@ void Answer(const Under& request, const Status& status, std::span<const TensorVi
 
 }  // namespace
 
-std::string VersionText(const PointedVersion& version) {
-  return fmt::format("{}/{}/{}", version.run_id, version.round, version.digest);
-}
-
 void Infer(ModelServer& server, InferenceCall call, Done done) {
   auto request = std::make_shared<Under>();
   request->call = std::move(call);

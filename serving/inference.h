@@ -41,9 +41,6 @@ struct InferenceAnswer {
   std::span<const InferenceOutput> outputs;  // in the order of the call's, else of the plan's
 };
 
-// "RUN/ROUND/DIGEST"
-std::string VersionText(const PointedVersion& version);
-
 // `done` is called once, on any thread, also before this returns; `answer` is null on an error and valid during the
 // call. INVALID_ARGUMENT: an input or output that is missing, unknown or given twice, and as Bind. Others as
 // ModelServer::Choose and Batcher::Submit. The bytes of the call's inputs stay until then.

@@ -17,6 +17,7 @@ namespace rivulet {
 
 struct LoadedVersion {
   PointedVersion pointed;
+  std::string text;  // "RUN/ROUND/DIGEST", in every answer
   std::shared_ptr<const ServedPlan> plan;
   std::shared_ptr<const Model> model;
 };

@@ -109,19 +109,21 @@ void ModelServer::SetState(Entry& entry, const PointedVersion& version, VersionS
 
 StatusOr<std::shared_ptr<const LoadedVersion>> ModelServer::Load(const Entry& entry, const PointedVersion& version) {
   const bool fixed = entry.served.fixed.has_value();
-  const std::string plan_path = fixed ? entry.served.fixed->plan_path : entry.files->PlanPath(version.plan_digest);
-  const std::string version_path = fixed ? entry.served.fixed->version_path : entry.files->VersionPath(version);
+  const PointedFiles::Found files =
+      fixed ? PointedFiles::Found{entry.served.fixed->version_path, entry.served.fixed->plan_path}
+            : entry.files->Find(version);
   auto loaded = std::make_shared<LoadedVersion>();
   loaded->pointed = version;
+  loaded->text = fmt::format("{}/{}/{}", version.run_id, version.round, version.digest);
   // Versions of one plan share what is compiled.
   std::weak_ptr<const ServedPlan>& known = plans_[version.plan_digest];
   loaded->plan = known.lock();
   if (loaded->plan == nullptr) {
-    RIVULET_ASSIGN_OR_RETURN(auto plan, LoadServedPlan(fs_, plan_path, version.plan_digest));
+    RIVULET_ASSIGN_OR_RETURN(auto plan, LoadServedPlan(fs_, files.plan, version.plan_digest));
     RIVULET_ASSIGN_OR_RETURN(loaded->plan, ServedPlan::Create(std::move(plan), options_.plan));
     known = loaded->plan;
   }
-  RIVULET_ASSIGN_OR_RETURN(loaded->model, LoadServedModel(fs_, version_path, version.digest,
+  RIVULET_ASSIGN_OR_RETURN(loaded->model, LoadServedModel(fs_, files.version, version.digest,
                                                           loaded->plan->plan().layout(), options_.cluster));
   return loaded;
 }

@@ -181,7 +181,6 @@ void ToMessage(const InferenceAnswer& answer, const inference::ModelInferRequest
   response->set_model_name(request.model_name());
   response->set_model_version(fmt::format("{}", answer.version.pointed.version));
   response->set_id(request.id());
-  (*response->mutable_parameters())[kVersionHeader].set_string_param(VersionText(answer.version.pointed));
   const bool raw = request.raw_input_contents_size() > 0 ||
                    !std::ranges::all_of(answer.outputs, [](const auto& out) { return HasField(out.value.dtype); });
   for (const InferenceOutput& output : answer.outputs) {

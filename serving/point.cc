@@ -99,18 +99,13 @@ StatusOr<PointerRow> RollBack(FileSystem& fs, const std::string& db, const std::
   row.author = author;
   row.note.clear();
   const PointedVersion target{row.version, row.run_id, row.round, row.digest, row.plan_digest};
-  if (!fs.Exists(files.VersionPath(target)) || !fs.Exists(files.PlanPath(row.plan_digest))) {
-    // Of an earlier step the files are in the folder no more; its run may still have them.
-    const std::string folder =
-        JoinPath(FolderOf(history->real_path()), History::ModelsFolder(history->real_path(), row.run_id));
-    const std::string version = JoinPath(folder, fmt::format("round-{:06}.safetensors", row.round));
-    const std::string plan = JoinPath(folder, "plan");
-    if (!fs.Exists(version) || !fs.Exists(plan))
-      return FailedPrecondition(
-          "the target before of '{}={}', round {} of run '{}', is kept no more; point the label to a version that is",
-          name, label, row.round, row.run_id);
-    RIVULET_RETURN_IF_ERROR(files.Bring(target, version, plan));
-  }
+  // Of an earlier step the files are in the folder no more; its run may still have them.
+  const PointedFiles::Found found = files.Find(target);
+  if (!fs.Exists(found.version) || !fs.Exists(found.plan))
+    return FailedPrecondition(
+        "the target before of '{}={}', round {} of run '{}', is kept no more; point the label to a version that is",
+        name, label, row.round, row.run_id);
+  RIVULET_RETURN_IF_ERROR(files.Bring(target, found.version, found.plan));
   return Write(*pointers, files, std::move(row));
 }
 

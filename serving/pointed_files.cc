@@ -28,6 +28,15 @@ std::string PointedFiles::PlanPath(const std::string& plan_digest) const {
   return JoinPath(folder_, plan_digest + kPlanEnd);
 }
 
+PointedFiles::Found PointedFiles::Find(const PointedVersion& version) const {
+  const std::string of_run = JoinPath(FolderOf(folder_), version.run_id);
+  const auto choose = [&](std::string here, std::string there) {
+    return !fs_.Exists(here) && fs_.Exists(there) ? std::move(there) : std::move(here);
+  };
+  return {choose(VersionPath(version), JoinPath(of_run, fmt::format("round-{:06}.safetensors", version.round))),
+          choose(PlanPath(version.plan_digest), JoinPath(of_run, "plan"))};
+}
+
 // A link costs nothing and shares the bytes, which nobody changes in place. Where the file system has no links, or the
 // run's folder is on another one, the bytes are copied.
 Status PointedFiles::BringOne(const std::string& from, const std::string& to) {

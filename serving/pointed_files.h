@@ -20,6 +20,11 @@ class PointedFiles {
 
   std::string VersionPath(const PointedVersion& version) const;
   std::string PlanPath(const std::string& plan_digest) const;
+  // Where the two are: in this folder, or, in a history that came without it, such as a backup, in their run's.
+  struct Found {
+    std::string version, plan;
+  };
+  Found Find(const PointedVersion& version) const;
   // Links both files into the folder, else copies them; after OK both survive a crash. A file that is there stays.
   Status Bring(const PointedVersion& version, const std::string& version_path, const std::string& plan_path);
   // Removes every version and plan that is none of `kept`.

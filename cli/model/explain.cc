@@ -51,11 +51,12 @@ std::string StateOfFiles(const std::string& real_path, const PointerRow& row) {
   FileSystem& fs = FileSystem::Default();
   const PointedFiles files(fs, real_path);
   const PointedVersion version{row.version, row.run_id, row.round, row.digest, row.plan_digest};
-  if (!fs.Exists(files.VersionPath(version))) return "kept no more";
-  const auto plan = LoadServedPlan(fs, files.PlanPath(row.plan_digest), row.plan_digest);
+  const PointedFiles::Found found = files.Find(version);
+  if (!fs.Exists(found.version)) return "kept no more";
+  const auto plan = LoadServedPlan(fs, found.plan, row.plan_digest);
   if (!plan.ok()) return std::string(Message(plan.status()));
   // Of a model of several clusters the first: the digest is of all of it.
-  const auto one = LoadServedModel(fs, files.VersionPath(version), row.digest, (*plan)->layout(), std::nullopt);
+  const auto one = LoadServedModel(fs, found.version, row.digest, (*plan)->layout(), std::nullopt);
   const Status model = absl::IsFailedPrecondition(one.status()) ? absl::OkStatus() : one.status();
   return model.ok() ? "as pointed to" : std::string(Message(model));
 }

@@ -9,6 +9,7 @@
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/run/security.h"
+#include "cli/serve/follow.h"
 #include "cli/terminal.h"
 #include "coordinator/history/history.h"
 #include "coordinator/history/pointers.h"
@@ -24,7 +25,8 @@ namespace rivulet {
 namespace {
 
 struct ServeArguments {
-  std::vector<std::string> dbs, models, outputs;
+  std::vector<std::string> dbs, models, outputs, follow, least;
+  std::string max_drop;
   std::string grpc = "127.0.0.1:8001";
   std::string http;
   SecurityOptions security;
@@ -91,6 +93,42 @@ StatusOr<NameToServe> FindName(const std::vector<std::string>& dbs, const std::s
   return served;
 }
 
+StatusOr<double> ReadNumber(std::string_view option, std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size())
+    return UsageError("{}: '{}' is no number", option, Shortened(text));
+  return value;
+}
+
+// The labels that follow a run; null: none does.
+StatusOr<std::unique_ptr<RunFollower>> ReadFollow(const ServeArguments& arguments, const std::vector<std::string>& dbs,
+                                                  const ServedPlanOptions& plan) {
+  if (arguments.follow.empty()) {
+    if (!arguments.least.empty() || !arguments.max_drop.empty())
+      return UsageError("--min and --max-drop hold back what --follow brings; give --follow too");
+    return nullptr;
+  }
+  if (dbs.size() > 1) return UsageError("--follow names a run of one history; give one --db");
+  FollowGates gates;
+  for (const std::string& text : arguments.least) {
+    const size_t equals = text.find('=');
+    if (equals == std::string::npos) return UsageError("--min is METRIC=VALUE, not '{}'", Shortened(text));
+    RIVULET_ASSIGN_OR_RETURN(gates.least[text.substr(0, equals)], ReadNumber("--min", text.substr(equals + 1)));
+  }
+  if (!arguments.max_drop.empty()) {
+    RIVULET_ASSIGN_OR_RETURN(gates.max_drop, ReadNumber("--max-drop", arguments.max_drop));
+  }
+  std::vector<FollowedRun> runs;
+  for (const std::string& text : arguments.follow) {
+    StatusOr<FollowedRun> run = FollowOf(dbs.front(), text);
+    if (!run.ok()) return AsUsageError(run.status());
+    runs.push_back(*std::move(run));
+  }
+  return std::make_unique<RunFollower>(std::move(runs), std::move(gates), plan, "rivulet serve",
+                                       [](const std::string& sentence) { PrintNote(sentence, Note::kImportant); });
+}
+
 Status Serve(const ServeArguments& arguments) {
   std::vector<std::string> dbs = arguments.dbs;
   if (dbs.empty()) dbs.push_back("./rivulet.sqlite");
@@ -100,7 +138,10 @@ Status Serve(const ServeArguments& arguments) {
   if (!address.ok()) return AsUsageError(Annotate(address.status(), "--grpc"));
   const auto tell = [](const std::string& sentence) { PrintNote(sentence, Note::kImportant); };
   RIVULET_ASSIGN_OR_RETURN(const Security security,
-                           SecurityOf(arguments.security, kServeRole, *address, dbs.front() + ".serve", tell));
+                           SecurityOf(arguments.security, kModelsRole, *address, dbs.front() + ".serve", tell));
+  options.plan = {.outputs = arguments.outputs, .scores = ScoresOf};
+  RIVULET_ASSIGN_OR_RETURN(const auto follower, ReadFollow(arguments, dbs, options.plan));
+  if (follower != nullptr) RIVULET_RETURN_IF_ERROR(follower->PointAll());
   for (const std::string& model : arguments.models) {
     const size_t equals = model.find('=');
     const std::string name = model.substr(0, equals);
@@ -112,7 +153,6 @@ Status Serve(const ServeArguments& arguments) {
                                                      : FixedName(dbs.front(), name, model.substr(equals + 1)));
     options.names.push_back(std::move(served));
   }
-  options.plan = {.outputs = arguments.outputs, .scores = ScoresOf};
   options.cluster = arguments.cluster;
   options.tell = [](const std::string& sentence, bool warning) {
     PrintNote(sentence, warning ? Note::kImportant : Note::kProgress);
@@ -130,6 +170,7 @@ Status Serve(const ServeArguments& arguments) {
   }
   Interrupt interrupt;
   if (http != nullptr) http->Start();
+  if (follower != nullptr) follower->Start();
   fmt::print("serving {} over gRPC at {}{}\n", Join(server->Names(), ", "), grpc->address().ToString(),
              http == nullptr ? "" : " and over HTTP at " + http->url());
   std::fflush(stdout);
@@ -153,6 +194,13 @@ const RegisterCommand kServe(42, [] {
       .Repeated("--model", "NAME[=RUN[:ROUND]]", &arguments->models,
                 "a name that `rivulet model point` has set, or a version under this name; repeatable")
       .Repeated("--db", "FILE", &arguments->dbs, "a history with pointers; repeatable [./rivulet.sqlite]")
+      .Repeated("--follow", "NAME[=LABEL]=RUN[:ROUND]", &arguments->follow,
+                "point the label [stable] to the run's newest version whenever there is one, ROUND being 'latest' "
+                "[latest] or 'best'; repeatable")
+      .Repeated("--min", "METRIC=VALUE", &arguments->least,
+                "the least value of a metric, such as test/accuracy=0.97, with which a version is followed; repeatable")
+      .Option("--max-drop", "VALUE", &arguments->max_drop,
+              "the most by which a followed version may measure worse than the present one [any]")
       .Option("--grpc", "HOST:PORT", &arguments->grpc, "serve gRPC here; port 0 takes any free one [127.0.0.1:8001]")
       .Option("--http", "HOST:PORT", &arguments->http,
               "serve HTTP here too, with /v2, /v1 and /metrics; port 0 takes any free one")

@@ -8,6 +8,7 @@ import re
 import signal
 import socket
 import sqlite3
+import ssl
 import struct
 import subprocess
 import threading
@@ -15,6 +16,7 @@ import urllib.error
 import urllib.request
 
 import harness
+import inputs_test
 
 PIXELS = 784
 
@@ -240,6 +242,25 @@ class ServeTest(harness.RivuletTest):
         self.assertEqual(failures, [])
         self.assertEqual(set(rounds), {1, 2, 3, 4})
 
+    def test_a_label_follows_a_run_behind_its_gates(self):
+        accuracy = self.metric("test/accuracy")
+        self.serve("--model", "digits", "--follow", f"digits={self.run_id}:latest")
+        self.assertEqual(self.version_served(), 4)
+        self.run_rivulet("simulate", self.scenario, "--db", self.path("runs.sqlite"), "--set", "run.keep_models=all", "--resume",
+                         self.run_id, "--rounds", 6, code=0)
+        self.wait_for(lambda: self.version_served() == 6, "the newest version to be served")
+        process = self.processes[-1]
+        self.stop(process, "server")
+        self.assertEqual(self.query("SELECT author FROM pointers ORDER BY rowid DESC LIMIT 1"), [("rivulet serve",)])
+        self.assertGreater(len(accuracy), 0)
+        refused = self.run_rivulet("serve", "--db", self.path("runs.sqlite"), "--model", "held", "--insecure", "--follow",
+                                   f"held={self.run_id}", "--min", "test/accuracy=1.1")
+        self.assertIn("held=stable does not follow to", refused.err)
+        self.assertIn("no label of the name 'held' was set", refused.err)
+        for wrong in (("--follow", "held"), ("--follow", f"held={self.run_id}:3"), ("--min", "test/accuracy=1")):
+            self.assert_refused(self.run_rivulet("serve", "--db", self.path("runs.sqlite"), "--model", "held", "--insecure", *wrong), "--",
+                                code=2)
+
     def test_canary_is_sticky_and_grows(self):
         self.point("digits", f"{self.run_id}:1")
         self.point("digits", f"canary={self.run_id}:2", "--percent", "20")
@@ -314,9 +335,68 @@ class ServeTest(harness.RivuletTest):
         self.point("digits", f"{self.run_id}:1")
         common = ("serve", "--db", self.path("runs.sqlite"), "--model", "digits")
         self.assert_refused(self.run_rivulet(*common, "--grpc", "0.0.0.0:0", "--insecure"), "--insecure")
-        self.assert_refused(self.run_rivulet(*common), "ca kit serve/")
+        self.assert_refused(self.run_rivulet(*common), "ca kit models/")
         self.assert_refused(self.run_rivulet(*common, "--grpc", "127.0.0.1:0", "--http", "0.0.0.0:0", "--insecure"), "--http")
         self.assert_refused(self.run_rivulet("serve", "--db", self.path("runs.sqlite"), "--model", "nobody", "--insecure"), "nobody")
+
+    def test_a_backup_is_served(self):
+        self.point("digits", f"{self.run_id}:3")
+        self.run_rivulet("backup", "--db", self.path("runs.sqlite"), "--out", self.path("copy.sqlite"), code=0)
+        process = self.start("serve", "--db", self.path("copy.sqlite"), "--model", "digits", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0",
+                             "--insecure")
+        self.follow(process, "server")
+        self.port = int(re.search(r"http://127\.0\.0\.1:(\d+)/", process.stdout.readline())[1])
+        self.assertEqual(self.version_served(), 3)
+
+    def test_a_model_of_several_inputs(self):
+        rows = "".join(f"{n * 0.25},{n % 3},{'xyz'[n % 3]},{n * 0.5}\n" for n in range(20))
+        self.write("table.csv", "a,b,shop,sold\n" + rows)
+        self.run_rivulet("data", "import", "csv", "--from", self.path("table.csv"), "--target", "sold", "--index", "shop", "--test-every",
+                         5, "--out", self.path("table"), code=0)
+        self.run_rivulet("simulate", self.write("inputs.toml", inputs_test.MODEL), "--db", self.path("inputs.sqlite"), "--rounds", 2, code=0)
+        run = self.query("SELECT run_id FROM runs", db="inputs.sqlite")[0][0]
+        self.run_rivulet("model", "point", "shops", run, "--db", self.path("inputs.sqlite"), code=0)
+        self.point("digits", self.run_id)
+        self.serve("--db", self.path("inputs.sqlite"), "--model", "shops", "--model", "digits")  # two models of two histories
+        self.assertEqual(self.predict([image(1)])[0], 200)
+        tensors = weights_of(self.path(f"inputs.sqlite.models/{run}/round-000002.safetensors"))
+        table, kernel, bias = (next(values for shape, values in tensors.values() if shape == wanted) for wanted in ([4, 2], [4, 1], [1]))
+        asked = [([0.5, 2.0], 1), ([-1.0, 0.0], 3)]
+        wanted = [bias[0] + sum(w * x for w, x in zip(kernel, [*numbers, *table[2 * shop:2 * shop + 2]])) for numbers, shop in asked]
+        status, reply, _ = self.call("/v1/models/shops:predict",
+                                     {"instances": [{"numbers": numbers, "shop": [shop]} for numbers, shop in asked]})
+        self.assertEqual(status, 200, reply)
+        self.assert_close([value for row in reply["predictions"] for value in row], wanted)
+        status, reply, _ = self.call("/v1/models/shops:predict", {"inputs": {"numbers": [row for row, _ in asked], "shop": [[1], [3]]}})
+        self.assertEqual(status, 200, reply)
+        self.assert_close([value for row in reply["outputs"] for value in row], wanted)
+        status, reply, _ = self.call("/v1/models/shops:predict", {"instances": [{"numbers": [0, 0], "shop": [4]}]})
+        self.assertEqual(status, 400)
+        self.assertIn("0 to 3", reply["error"])
+
+    def test_callers_need_the_role_serve(self):
+        self.run_rivulet("ca", "init", "--name", "study", code=0)
+        self.run_rivulet("ca", "issue", "models/localhost", "--host", "127.0.0.1", "--out", "models", code=0)
+        for name in ("serve/shop", "client/alice", "operator/ada"):
+            self.run_rivulet("ca", "issue", name, "--out", name.split("/")[1], code=0)
+        self.point("digits", f"{self.run_id}:1")
+        process = self.start("serve", "--db", self.path("runs.sqlite"), "--model", "digits", "--grpc", "127.0.0.1:0", "--http",
+                             "127.0.0.1:0", "--tls", "models")
+        self.follow(process, "server")
+        grpc, port = re.search(r"gRPC at (\S+) and over HTTP at https://127\.0\.0\.1:(\d+)/", process.stdout.readline()).groups()
+        statuses = {}
+        for caller in ("shop", "alice", "ada"):
+            context = ssl.create_default_context(cafile=self.path("models/authority.crt"))
+            context.load_cert_chain(self.path(f"{caller}/node.crt"), self.path(f"{caller}/node.key"))
+            connection = http.client.HTTPSConnection("127.0.0.1", int(port), context=context, timeout=60)
+            connection.request("GET", "/v2/models/digits")
+            statuses[caller] = connection.getresponse().status
+            connection.close()
+        self.assertEqual(statuses, {"shop": 200, "alice": 403, "ada": 403})
+        self.run_rivulet("bench", "serve", "digits", "--grpc", grpc, "--tls", "shop", "--seconds", "1", code=0)
+        self.assert_refused(self.run_rivulet("bench", "serve", "digits", "--grpc", grpc, "--tls", "alice"), "serve/")
+        self.assert_refused(self.run_rivulet("serve", "--model", "digits", "--db", self.path("runs.sqlite"), "--tls", "shop"), "models/")
+        self.stop(process, "server")
 
     def test_a_kill_leaves_the_old_pointers_or_the_new(self):
         self.point("digits", f"{self.run_id}:1")

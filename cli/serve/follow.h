@@ -1,0 +1,59 @@
+// Labels that follow a run: whenever a newer version of it is durable, its label is pointed there, unless a gate holds
+// it back. One thread; each step is one `rivulet model point`.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/base/mutex.h"
+#include "engine/base/status.h"
+#include "serving/point.h"
+
+namespace rivulet {
+
+struct FollowGates {
+  std::map<std::string, double> least;  // of a metric of the version's round
+  std::optional<double> max_drop;       // of the metric by which versions are compared, from the present target's
+};
+
+struct FollowedRun {
+  std::string db, name, label;
+  std::string run;  // RUN[:latest|:best]
+};
+
+// "NAME[=LABEL]=RUN[:latest|:best]" of a command. INVALID_ARGUMENT: it is none.
+StatusOr<FollowedRun> FollowOf(const std::string& db, const std::string& text);
+
+class RunFollower {
+ public:
+  // `tell` hears of each step, and once of each version that a gate holds back; on the follower's thread.
+  RunFollower(std::vector<FollowedRun> runs, FollowGates gates, ServedPlanOptions plan, std::string author,
+              std::function<void(const std::string& sentence)> tell);
+  ~RunFollower();
+  // Points each label now, so that a server finds it. Before Start.
+  Status PointAll();
+  void Start();
+
+ private:
+  Status PointOne(FollowedRun& run);
+  void Watch();
+
+  std::vector<FollowedRun> runs_;
+  const FollowGates gates_;
+  const ServedPlanOptions plan_;
+  const std::string author_;
+  const std::function<void(const std::string&)> tell_;
+  std::map<std::string, std::string> last_;  // by name and label: what was done or said last
+  Mutex mutex_;
+  CondVar closing_changed_;
+  bool closing_ GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace rivulet

@@ -49,8 +49,8 @@ Status CheckGoesWithSecureSums(const Scenario& scenario, const Composition& comp
   }
   if (!DrawsBlindly(scenario.selection.name)) {
     return InvalidArgument(
-        "{} hides clients' losses and examples, by which selection.name = \"{}\" draws; set it to \"uniform\" or "
-        "\"round_robin\"",
+        "{} hides clients' losses and examples, and goes with the selections \"uniform\" and \"round_robin\"; set "
+        "selection.name = \"{}\" to one of them",
         secure, scenario.selection.name);
   }
   if (scenario.selection.min_examples > 0) {

@@ -44,6 +44,13 @@ TEST_F(SecureSumsTest, Flat_AreThePlainVersions) {
 
 TEST_F(SecureSumsTest, OfSeveralParts_AreThePlainVersions) { ExpectSame(Plain("scaffold"), "scaffold"); }
 
+// Noise is added to the sums, whatever they were made by.
+TEST_F(SecureSumsTest, WithNoiseOnTheSums_AreThePlainVersions) {
+  Scenario scenario = Plain("dp_fedavg");
+  scenario.algorithm.settings = {{"noise_multiplier", 0.5}, {"noise_source", std::string("seeded")}};
+  ExpectSame(scenario, "noise");
+}
+
 // Sums of losses as weights, and of norms that only a client measures.
 TEST_F(SecureSumsTest, OfScalars_AreThePlainVersions) { ExpectSame(Plain("fedexp"), "fedexp"); }
 

@@ -269,7 +269,6 @@ Status ShowOfferedPlan(const ClientOptions& options, const SitePolicy& policy, G
   return absl::OkStatus();
 }
 
-// What its certificate says, or else --name.
 // A client with a certificate takes part in secure sums; null without one.
 std::shared_ptr<const SecureIdentity> SecureBy(const Security& security, const std::string& state,
                                                const SitePolicy::Secure& policy) {
@@ -287,6 +286,7 @@ std::shared_ptr<const SecureIdentity> SecureBy(const Security& security, const s
   return secure;
 }
 
+// What its certificate says, or else --name.
 StatusOr<std::string> NameOfClient(const ClientOptions& options, const Security& security) {
   if (!security.name.empty() && !options.name.empty()) {
     return UsageError("the certificate names this client '{}'; leave out --name", security.name);

@@ -75,6 +75,11 @@ Status CheckGoesWithSecureSums(const Scenario& scenario, const Composition& comp
 Status SetSecureSums(const Scenario& scenario, Composition& composition) {
   if (!scenario.secure.on()) return absl::OkStatus();
   RIVULET_RETURN_IF_ERROR(CheckGoesWithSecureSums(scenario, composition));
+  const SecureConfig& config = scenario.secure;
+  if (config.protocol != "arithmetic" && config.min_cohort > scenario.server.clients_per_round) {
+    return InvalidArgument("privacy.min_cohort is {}, and a round has {} clients (server.clients_per_round); lower it",
+                           config.min_cohort, scenario.server.clients_per_round);
+  }
   SecureSum& secure = composition.aggregation.secure;
   secure.protocol = scenario.secure.protocol;
   secure.min_survivors = scenario.secure.min_survivors;

@@ -53,16 +53,16 @@ StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(CoordinatorOptions op
   if (protocol != nullptr) {
     parts.steps = protocol->steps;
     parts.sum_step = protocol->sum_step;
+    const secure::SecureSettings settings = secure::SettingsOf(parts.aggregation.secure, parts.aggregation.sum_bits());
+    RIVULET_RETURN_IF_ERROR(
+        Annotate(secure::ChooseGraph(secure::NeedsOf(settings, options.scenario.server.clients_per_round)).status(),
+                 "the cohorts of privacy.secure"));
     if (!options.enforce_deadline) {
       return InvalidArgument(
           "privacy.secure is \"{}\", whose clients prove their keys by certificates; set it to \"arithmetic\" in "
           "simulations, whose sums are the same",
           parts.aggregation.secure.protocol);
     }
-    const secure::SecureSettings settings = secure::SettingsOf(parts.aggregation.secure, parts.aggregation.sum_bits());
-    RIVULET_RETURN_IF_ERROR(
-        Annotate(secure::ChooseGraph(secure::NeedsOf(settings, options.scenario.server.clients_per_round)).status(),
-                 "privacy.secure"));
     // What is wrong with the certificates is found before a client trains.
     const auto identity = options.identity == nullptr ? nullptr : options.identity();
     RIVULET_RETURN_IF_ERROR(SecureRound::Create(parts.aggregation, {}, identity, 0).status());

@@ -10,6 +10,7 @@
 #include "coordinator/program_version.h"
 #include "coordinator/run_coordinator.h"
 #include "federated/algorithms/most_updates.h"
+#include "federated/secure/protocol.h"
 #include "federated/selection/availability.h"
 
 namespace rivulet {
@@ -232,6 +233,21 @@ std::string DescribeAggregation(const AggregationSpec& spec) {
                      spec.updates_per_version);
 }
 
+// Whom the sums of a full cohort protect, in a sentence.
+std::string DescribeSecureSums(const AggregationSpec& spec, int64_t cohort) {
+  if (spec.secure.protocol == "arithmetic") {
+    return "updates are summed by the arithmetic of secure aggregation without keys, which hides nothing";
+  }
+  const secure::GraphNeeds needs = secure::NeedsOf(secure::SettingsOf(spec.secure, spec.sum_bits()), cohort);
+  const StatusOr<secure::GraphShape> shape = secure::ChooseGraph(needs);
+  if (!shape.ok()) return std::string(Message(shape.status()));
+  return fmt::format(
+      "secure aggregation by {}: in a cohort of {} each client has {} neighbours, of which {} give its secret; a lying "
+      "coordinator with {} colluding clients learns no sum of fewer than {} honest ones",
+      spec.secure.protocol, cohort, shape->neighbours, shape->threshold, needs.colluding,
+      secure::SmallestHonestSum(needs, *shape));
+}
+
 // Versions that the server makes are finite; the one that it is given may not be.
 Status CheckTravels(const CoordinatorOptions& options, const RunParts& parts, const Model& first) {
   RIVULET_ASSIGN_OR_RETURN(const auto download, Download::Create(parts.download, parts.layout));
@@ -302,13 +318,14 @@ StatusOr<CoordinatorSetup> NewRun(CoordinatorOptions options, RunParts parts, co
        "run",
        fmt::format("started for {} rounds", options.scenario.run.rounds)},
       {setup.run_id, {}, run.created_at, "info", "aggregation", DescribeAggregation(parts.aggregation)}};
-  if (parts.aggregation.secure.protocol == "arithmetic") {
+  if (parts.aggregation.secure.on()) {
+    const char* const level = parts.steps > 1 ? "info" : "warning";
     events.push_back({setup.run_id,
                       {},
                       run.created_at,
-                      "warning",
+                      level,
                       "aggregation",
-                      "updates are summed by the arithmetic of secure aggregation without keys, which hides nothing"});
+                      DescribeSecureSums(parts.aggregation, options.scenario.server.clients_per_round)});
   }
   if (!options.trained_on.empty()) {
     events.push_back({setup.run_id, {}, run.created_at, "info", kDeviceSource, DeviceSentence(options.trained_on)});

@@ -269,18 +269,24 @@ Status ShowOfferedPlan(const ClientOptions& options, const SitePolicy& policy, G
   return absl::OkStatus();
 }
 
-// What its certificate says, or else --name.
 // A client with a certificate takes part in secure sums; null without one.
-std::shared_ptr<const SecureIdentity> SecureBy(const Security& security, const std::string& state) {
+std::shared_ptr<const SecureIdentity> SecureBy(const Security& security, const std::string& state,
+                                               const SitePolicy::Secure& policy) {
   if (security.identity == nullptr) return nullptr;
   auto secure = std::make_shared<SecureIdentity>();
   secure->identity = security.identity;
+  secure->policy = {.min_cohort = policy.min_cohort,
+                    .min_survivors = policy.min_survivors,
+                    .max_colluding = policy.max_colluding,
+                    .least_sum = policy.least_sum};
+  secure->hides_examples = policy.min_cohort + policy.min_survivors + policy.max_colluding + policy.least_sum > 0;
   secure->answered = std::make_shared<AnsweredTasks>(FileSystem::Default(), JoinPath(state, "answered"));
   secure->now = [] { return Clock::System().UnixMs() / 1000; };
   secure->protect = secure::ForbidCoreDumps;
   return secure;
 }
 
+// What its certificate says, or else --name.
 StatusOr<std::string> NameOfClient(const ClientOptions& options, const Security& security) {
   if (!security.name.empty() && !options.name.empty()) {
     return UsageError("the certificate names this client '{}'; leave out --name", security.name);
@@ -370,7 +376,7 @@ Status ServeAsClient(const ClientOptions& options) {
        .checkpoint = device.device == nullptr ? CheckpointIn(options, name, NoteOf(options, name, log)) : nullptr,
        .ledger = ledger,
        .trainers = TrainersOn(device),
-       .secure = SecureBy(security, options.state)});
+       .secure = SecureBy(security, options.state, policy.secure)});
   interrupt.Call([&] {
     agent.Stop();
     (*connection)->Cancel();

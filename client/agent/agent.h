@@ -53,8 +53,7 @@ struct AgentOptions {
   std::shared_ptr<TrainingCheckpoint> checkpoint;  // null: an interrupted training starts anew
   std::shared_ptr<PrivacyLedger> ledger;           // null: no budget of privacy
   TrainerFactory trainers = nullptr;               // null: on the host; checkpoints need the host
-  // Null: plans with secure aggregation are refused. Given: polls state one example, as no coordinator need know how
-  // many there are.
+  // Null: plans with secure aggregation are refused.
   std::shared_ptr<const SecureIdentity> secure;
 };
 

@@ -122,6 +122,13 @@ std::vector<std::pair<std::string, std::string>> TellPlan(const Plan& plan) {
   told.emplace_back("keeps", kept.empty() ? "nothing from round to round" : Join(kept, ", "));
   if (const std::string before = MechanismsText(plan.training()); !before.empty()) told.emplace_back("before", before);
   told.emplace_back("sends", SentText(plan.aggregation(), plan.flat_names().declared));
+  if (const SecureSum& sum = plan.aggregation().secure; sum.on()) {
+    told.emplace_back("hides", sum.protocol == "arithmetic"
+                                   ? "nothing: sums by 'arithmetic' have no keys"
+                                   : fmt::format("the update, in a sum of at least {} clients by {}; up to {} clients "
+                                                 "may collude with the coordinator",
+                                                 sum.min_survivors, sum.protocol, sum.max_colluding));
+  }
   if (const std::optional<PrivacyClaim>& claim = plan.privacy()) {
     told.emplace_back("privacy",
                       fmt::format("the coordinator claims noise of {:g} times the clip on sums of {} updates{}; a site "

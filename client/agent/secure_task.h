@@ -23,6 +23,8 @@ namespace rivulet {
 struct SecureIdentity {
   std::function<std::shared_ptr<const NodeIdentity>()> identity;  // as WatchedIdentity has it
   secure::SecurePolicy policy;                                    // what every plan must be at least
+  // Whether polls state one example in place of their number: of a site that takes part in secure sums alone.
+  bool hides_examples = false;
   std::shared_ptr<AnsweredTasks> answered;
   std::function<int64_t()> now;  // seconds since 1970 UTC
   // Before the first secret of a task, such as ForbidCoreDumps; null: nothing is done.

@@ -49,8 +49,8 @@ Status CheckGoesWithSecureSums(const Scenario& scenario, const Composition& comp
   }
   if (!DrawsBlindly(scenario.selection.name)) {
     return InvalidArgument(
-        "{} hides clients' losses and examples, by which selection.name = \"{}\" draws; set it to \"uniform\" or "
-        "\"round_robin\"",
+        "{} hides clients' losses and examples, and goes with the selections \"uniform\" and \"round_robin\"; set "
+        "selection.name = \"{}\" to one of them",
         secure, scenario.selection.name);
   }
   if (scenario.selection.min_examples > 0) {
@@ -75,6 +75,11 @@ Status CheckGoesWithSecureSums(const Scenario& scenario, const Composition& comp
 Status SetSecureSums(const Scenario& scenario, Composition& composition) {
   if (!scenario.secure.on()) return absl::OkStatus();
   RIVULET_RETURN_IF_ERROR(CheckGoesWithSecureSums(scenario, composition));
+  const SecureConfig& config = scenario.secure;
+  if (config.protocol != "arithmetic" && config.min_cohort > scenario.server.clients_per_round) {
+    return InvalidArgument("privacy.min_cohort is {}, and a round has {} clients (server.clients_per_round); lower it",
+                           config.min_cohort, scenario.server.clients_per_round);
+  }
   SecureSum& secure = composition.aggregation.secure;
   secure.protocol = scenario.secure.protocol;
   secure.min_survivors = scenario.secure.min_survivors;

@@ -800,6 +800,11 @@ class KeyEffects(RivuletTest):
     def norms(self, db):
         return [row[0] for row in self.query("SELECT update_norm FROM client_rounds WHERE status = 'folded'", db=db)]
 
+    def test_server__sum_bits(self):
+        self.changes({"server.sum_bits": 32}, under={"server.weights": "uniform"})
+        self.refused({"server.sum_bits": 32, "algorithm.name": "median"}, "server.sum_bits is 32")
+        self.refused({"server.sum_bits": 33}, "sums of 33 bits")
+
     def test_privacy__clip(self):
         free, clipped = (self.norms(self.outcome(settings)[1]) for settings in ({}, {"privacy.clip": 0.05}))
         self.assertGreater(min(free), 0.06)
@@ -835,6 +840,33 @@ class KeyEffects(RivuletTest):
         usual, small = self.spent({}), self.spent({"privacy.delta": 1e-9})
         self.assertEqual({row[1] for row in small}, {1e-9})
         self.assertGreater(small[0][0], usual[0][0])
+
+    SECURE = {"privacy.clip": 1.0, "privacy.secure": "arithmetic"}
+    MASKED = {"privacy.clip": 1.0, "privacy.secure": "secagg_plus"}
+
+    def test_privacy__secure(self):
+        digests, db = self.outcome(self.SECURE)
+        self.assertEqual(digests, self.outcome({"privacy.clip": 1.0, "server.value_bits": 1})[0])
+        self.assertEqual(self.query("SELECT count(*) FROM events WHERE message LIKE '%hides nothing%'", db=db), [(1,)])
+        self.refused(self.MASKED, "privacy.secure", 'set it to "arithmetic" in simulations')
+        self.refused({"privacy.secure": "arithmetic"}, "set privacy.clip")
+
+    def test_privacy__min_survivors(self):
+        self.refused({**self.SECURE, "privacy.min_survivors": 4}, "privacy.min_survivors is 4", "1 to 3")
+        self.refused({"privacy.min_survivors": 2}, 'privacy.secure is not "none"')
+
+    def test_privacy__min_cohort(self):
+        self.refused({**self.MASKED, "privacy.min_cohort": 4}, "privacy.min_cohort is 4", "server.clients_per_round")
+        self.refused({**self.SECURE, "privacy.min_cohort": 3}, 'privacy.secure is "secagg_plus"')
+
+    def test_privacy__max_colluding(self):
+        self.refused({**self.MASKED, "privacy.max_colluding": 3}, "3 colluding", "3 members")
+
+    def test_privacy__drop_out(self):
+        self.refused({**self.MASKED, "privacy.drop_out": 0.5}, "1 of 3 members may drop out")
+
+    def test_privacy__least_sum(self):
+        self.refused({**self.MASKED, "privacy.least_sum": 4}, "protects sums of 3 honest clients", "asks for 4")
 
     def test_update__codec(self):
         self.changes({"update.codec": "bf16"})

@@ -273,6 +273,22 @@ TEST_F(SecureRunsTest, NoKeyOrSeed_IsInAnyFile) {
   EXPECT_GE(files, 3u);
 }
 
+TEST_F(SecureRunsTest, HistorySaysWhomTheSumsProtect) {
+  Scenario scenario = Secure(Plain());
+  scenario.run.rounds = 1;
+  scenario.secure.max_colluding = 1;
+  ASSERT_OK(Run(scenario, "secure.sqlite").status);
+  ASSERT_OK_AND_ASSIGN(const auto history, History::Open(Path("secure.sqlite"), History::Access::kReadOnly));
+  ASSERT_OK_AND_ASSIGN(const RunRow run, history->ResolveRun("latest"));
+  ASSERT_OK_AND_ASSIGN(const std::vector<EventRow> events, history->Events(run.run_id));
+  const bool told = std::ranges::any_of(events, [](const EventRow& event) {
+    return event.message ==
+           "secure aggregation by secagg_plus: in a cohort of 7 each client has 6 neighbours, of which 5 give its "
+           "secret; a lying coordinator with 1 colluding clients learns no sum of fewer than 4 honest ones";
+  });
+  EXPECT_TRUE(told);
+}
+
 // A coordinator that tells one client of another set of survivors, and gives it all that goes with it.
 class LyingCoordinator final : public ForwardingCoordinator {
  public:

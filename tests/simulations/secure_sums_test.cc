@@ -44,6 +44,13 @@ TEST_F(SecureSumsTest, Flat_AreThePlainVersions) {
 
 TEST_F(SecureSumsTest, OfSeveralParts_AreThePlainVersions) { ExpectSame(Plain("scaffold"), "scaffold"); }
 
+// Noise is added to the sums, whatever they were made by.
+TEST_F(SecureSumsTest, WithNoiseOnTheSums_AreThePlainVersions) {
+  Scenario scenario = Plain("dp_fedavg");
+  scenario.algorithm.settings = {{"noise_multiplier", 0.5}, {"noise_source", std::string("seeded")}};
+  ExpectSame(scenario, "noise");
+}
+
 // Sums of losses as weights, and of norms that only a client measures.
 TEST_F(SecureSumsTest, OfScalars_AreThePlainVersions) { ExpectSame(Plain("fedexp"), "fedexp"); }
 
@@ -107,7 +114,8 @@ TEST_F(SecureSumsTest, SumsOfFewerThanMinSurvivors_AreNotMade) {
   scenario.secure.min_survivors = 4;
   const Trace few = Simulate(scenario, 2, "four.sqlite");
   EXPECT_THAT(few.status, StatusIs(absl::StatusCode::kAborted, HasSubstr("3 of 4 updates")));
-  EXPECT_THAT(few.digests, IsEmpty());
+  EXPECT_THAT(few.ends, SizeIs(3));
+  for (const std::string& end : few.ends) EXPECT_THAT(end, HasSubstr("abandon r1"));
 }
 
 }  // namespace

@@ -28,6 +28,7 @@ inline std::shared_ptr<const SecureIdentity> SecureIdentityOf(const TestAuthorit
                                                               const std::string& folder = "") {
   auto secure = std::make_shared<SecureIdentity>();
   secure->identity = [identity = IdentityOf(authority, id)] { return identity; };
+  secure->hides_examples = true;
   secure->now = [] { return kHarnessNow; };
   if (!folder.empty()) secure->answered = std::make_shared<AnsweredTasks>(FileSystem::Default(), folder);
   return secure;

@@ -162,6 +162,8 @@ TEST(SitePolicyTest, PlanWithWeakerSecureSums_OrNone_IsRefusedByTheKey) {
   scenario.privacy.clip = 1;
   scenario.server.clients_per_round = 10;
   ASSERT_OK_AND_ASSIGN(const auto plan, Plan::Open(PlanBytes(scenario)));
+  EXPECT_THAT(TellPlan(*plan), Contains(::testing::Pair("hides", HasSubstr("in a sum of at least 2 clients by "
+                                                                           "secagg_plus; up to 1 clients"))));
   for (const auto& [key, stated] : {std::pair("min_cohort", 5), std::pair("min_survivors", 2),
                                     std::pair("max_colluding", 1), std::pair("least_sum", 2)}) {
     EXPECT_OK(CheckPlan(Policy(fmt::format("[secure]\n{} = {}\n", key, stated)), *plan));

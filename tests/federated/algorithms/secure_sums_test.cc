@@ -79,7 +79,7 @@ TEST(SecureSums, AreRefusedByName_WithWhatTheyHide) {
   for (const char* selector : {"oort", "power_of_choice", "weighted"}) {
     scenario = SecureScenario();
     scenario.selection.name = selector;
-    EXPECT_THAT(ErrorOf(scenario), HasSubstr(fmt::format("selection.name = \"{}\" draws", selector)));
+    EXPECT_THAT(ErrorOf(scenario), HasSubstr(fmt::format("set selection.name = \"{}\" to one of them", selector)));
   }
   scenario = SecureScenario();
   scenario.selection.min_examples = 5;

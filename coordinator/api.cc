@@ -61,7 +61,7 @@ Task Rounds::MakeTask(Offer offer) const {
     task.inputs.push_back({"state", state});
     attempt->states[state.digest.Hex()] = {task.id, task.state_of};
   }
-  if (task.step > 0) AddStepInput(offer.lease, task);
+  if (task.step > 0) AddStepInput(task);
   task.gather = offer.gather;
   task.keep = reports_.keeps() && task.kind == TaskKind::kTrain && !offer.lease.via.empty();
   return task;

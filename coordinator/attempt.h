@@ -11,6 +11,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -47,12 +48,8 @@ struct Attempt {
   std::map<std::string, KeptState> states;
   std::unique_ptr<RoundAccumulator> accumulator;
   std::unique_ptr<SecureRound> secure;  // of training whose updates are summed in steps; else null
-  // Inputs of steps that its clients may fetch, by the blob's digest; each for its own client alone.
-  struct StepInput {
-    TaskId task;
-    std::shared_ptr<const std::string> bytes;
-  };
-  std::map<std::string, StepInput> step_inputs;
+  // Inputs of steps that its clients may fetch, by task and the blob's digest. Those of several may be the same bytes.
+  std::map<std::pair<TaskId, std::string>, std::shared_ptr<const std::string>> step_inputs;
   bool open = true;  // else its records are its job's
 };
 

@@ -188,7 +188,7 @@ class Rounds final : public ClientRounds {
   Status SettleSum(Attempt& attempt) EXCLUDES(mutex_);
   // Where the machine has begun another step, so does the protocol's half.
   void BeginSecureStep(int step, std::vector<Action>& actions) REQUIRES(mutex_);
-  void AddStepInput(const Lease& lease, Task& task) const REQUIRES(mutex_);
+  void AddStepInput(Task& task) const REQUIRES(mutex_);
 
   // site_states.cc
   StatusOr<std::unique_ptr<ChunkWriter>> BeginState(const Caller& caller, const Submission& submission)

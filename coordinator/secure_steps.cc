@@ -32,13 +32,13 @@ void Rounds::BeginSecureStep(int step, std::vector<Action>& actions) {
   std::ranges::move(ended, std::back_inserter(actions));
 }
 
-// Named by what its bytes are: a client that is told of another's can still not fetch it.
-void Rounds::AddStepInput(const Lease& lease, Task& task) const {
+// Named by what its bytes are, and given to the client of the task alone.
+void Rounds::AddStepInput(Task& task) const {
   if (attempt_ == nullptr || attempt_->secure == nullptr) return;
-  StatusOr<std::string> input = attempt_->secure->InputFor(lease.client_id);
+  StatusOr<std::string> input = attempt_->secure->InputFor(task.client_id);
   if (!input.ok()) return;  // the half has begun no step for it: the client waits
   const Digest digest = Sha256Of(*input);
-  attempt_->step_inputs[digest.Hex()] = {lease.task, std::make_shared<const std::string>(*std::move(input))};
+  attempt_->step_inputs[{task.id, digest.Hex()}] = std::make_shared<const std::string>(*std::move(input));
   task.inputs.push_back({"step", {BlobId::Form::kBytes, digest}});
 }
 
@@ -46,9 +46,10 @@ std::shared_ptr<const std::string> Rounds::StepInput(const Caller& caller, const
   if (parts_.steps == 1 || blob.form != BlobId::Form::kBytes) return nullptr;
   MutexLock lock(mutex_);
   if (attempt_ == nullptr) return nullptr;
-  const auto found = attempt_->step_inputs.find(blob.digest.Hex());
-  const Lease* const lease = found == attempt_->step_inputs.end() ? nullptr : machine_.FindLease(found->second.task);
-  return lease != nullptr && lease->site == caller.name ? found->second.bytes : nullptr;
+  const Lease* const lease = machine_.LeaseOf(caller.name);
+  const auto found =
+      lease == nullptr ? attempt_->step_inputs.end() : attempt_->step_inputs.find({lease->task, blob.digest.Hex()});
+  return found == attempt_->step_inputs.end() ? nullptr : found->second;
 }
 
 StatusOr<std::unique_ptr<ChunkWriter>> Rounds::BeginStepAnswer(const Caller& caller, const Submission& submission) {

@@ -15,7 +15,7 @@ StatusOr<std::string> ModelPage(const PlacedRun& placed) {
   const std::string place = placed.prefix + report.run_id, query = "run=" + UrlText(place);
   const bool several = report.rounds.size() > 1;
   std::string body = fmt::format(
-      "<p class=\"under\">{} parameters, {} a version. Kept and read: {} {}.</p>\n", report.parameters,
+      "<p class=\"under\">{} parameters, {} a version. Kept and read: {} {}.</p>\n", CountText(report.parameters),
       BytesText(report.bytes), several ? "the versions of rounds" : "the version of round", Join(report.rounds, ", "));
   std::string charts;
   for (const auto& [name, chart] : {std::pair("norms", &report.norms), {"changes", &report.changes}}) {

@@ -192,7 +192,7 @@ StatusOr<std::string> RunPage(const PlacedRun& placed, int64_t first_round, int6
           HtmlTable({"key", "value"}, keys);
   if (const ModelRow* model = page.newest_model())
     body += fmt::format("<p>Model: <code>{}</code>, {} parameters, {}.</p>\n",
-                        XmlText(JoinPath(FolderOf(history.real_path()), model->path)), model->parameters,
+                        XmlText(JoinPath(FolderOf(history.real_path()), model->path)), CountText(model->parameters),
                         BytesText(model->bytes));
   body += fmt::format("<details><summary>The whole configuration</summary><pre>{}</pre></details>\n",
                       XmlText(page.run.config));

@@ -60,6 +60,7 @@ h2[id], h3[id] { scroll-margin-top: 3rem; }
 .heading { display: flex; flex-wrap: wrap; align-items: baseline; gap: .2rem 1rem; margin: 2rem 0 .6rem; } .heading h2 { margin: 0; }
 .get { margin-left: auto; color: var(--faint); font-size: .86rem; } .get a { margin-left: .5rem; }
 /* Tables. */
+figure + .scroll { margin-top: .6rem; }
 .scroll { overflow-x: auto; background: var(--sheet); border: 1px solid var(--line); border-radius: .55rem; box-shadow: var(--shade); }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; width: 100%; }
 th, td { padding: .36rem .75rem; text-align: left; border-bottom: 1px solid var(--line); vertical-align: top; white-space: nowrap; }
@@ -81,7 +82,7 @@ td:last-child { white-space: normal; } .scroll td:last-child:not(.n):not(.began)
 .tools input, .tools select { display: block; height: 2.1rem; } .tools button { height: 2.1rem; } input, select, button { font: inherit; color: inherit; background: var(--sheet); border: 1px solid var(--line);
   border-radius: .35rem; padding: .25rem .55rem; max-width: 100%; } button { background: var(--head); cursor: pointer; } button:hover { border-color: var(--faint); }
 button.main { background: var(--link); color: var(--sheet); border-color: var(--link); }
-.goto { display: flex; flex-wrap: wrap; gap: .5rem 1.5rem; } .goto input { max-width: 14rem; } .goto input[type="number"] { max-width: 7rem; }
+.goto { margin-top: .6rem; display: flex; flex-wrap: wrap; gap: .5rem 1.5rem; } .goto input { max-width: 14rem; } .goto input[type="number"] { max-width: 7rem; }
 .below { display: flex; flex-wrap: wrap; gap: .6rem 1rem; align-items: center; margin: .8rem 0; }
 /* Pictures. */
 .curves { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(25rem, 100%), 1fr)); gap: .9rem; }

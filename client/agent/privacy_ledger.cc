@@ -92,16 +92,16 @@ Status PrivacyLedger::CheckLocked(const TaskId& task, const Plan& plan) {
   if (std::ranges::find(newest_, task) != newest_.end()) return absl::OkStatus();
   if (!plan.privacy()) {
     return Unwilling(FailedPrecondition("plan '{}' claims no noise, and this site has a privacy budget "
-                                         "(privacy.max_epsilon)",
-                                         plan.name()),
-                      "no noise");
+                                        "(privacy.max_epsilon)",
+                                        plan.name()),
+                     "no noise");
   }
   RIVULET_ASSIGN_OR_RETURN(const double spent, SpentWith(MultiplierOf(*plan.privacy())));
   if (spent <= budget_.epsilon) return absl::OkStatus();
   return Unwilling(FailedPrecondition("a task of plan '{}' would spend epsilon {:.4g} of this site in all, at delta "
-                                       "{:g}, and privacy.max_epsilon is {:g}",
-                                       plan.name(), spent, budget_.delta, budget_.epsilon),
-                    "privacy budget");
+                                      "{:g}, and privacy.max_epsilon is {:g}",
+                                      plan.name(), spent, budget_.delta, budget_.epsilon),
+                   "privacy budget");
 }
 
 Status PrivacyLedger::Check(const TaskId& task, const Plan& plan) {

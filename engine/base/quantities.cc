@@ -31,6 +31,13 @@ std::string PercentText(double share) {
   return fmt::format("{:.{}f} %", share * 100, share > 0 && share < 0.0995 ? 1 : 0);
 }
 
+std::string CountText(int64_t count) {
+  std::string text = fmt::format("{}", count);
+  const size_t first = count < 0 ? 1 : 0;
+  for (size_t at = text.size(); at > first + 3;) text.insert(at -= 3, ",");
+  return text;
+}
+
 std::string MetricText(double value) {
   const double size = std::abs(value);
   if (size >= 1e6 && std::isfinite(size)) return fmt::format("{:.4g}", value);

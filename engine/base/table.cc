@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "engine/base/json.h"
 #include "engine/base/quantities.h"
@@ -33,7 +34,8 @@ std::string ToText(const Cell& cell, int digits) {
     std::string operator()(int64_t value) const { return fmt::format("{}", value); }
     std::string operator()(double value) const {
       if (digits < 0) return fmt::format("{:.10g}", value);
-      return digits == kUsualDigits ? MetricText(value) : fmt::format("{:.{}f}", value, digits);
+      const bool large = digits == kUsualDigits && std::abs(value) >= 1000;
+      return large ? MetricText(value) : fmt::format("{:.{}f}", value, digits);
     }
     std::string operator()(const std::string& value) const {
       return OneLine(value);  // what a client sent must not move the cursor

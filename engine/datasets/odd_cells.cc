@@ -51,7 +51,7 @@ bool IsMissingMark(std::string_view cell) {
 bool LooksLikeNumber(std::string_view cell) {
   if (IsMissingMark(cell)) return false;
   cell = Trimmed(cell);
-  if (IsWrittenNumber(cell)) return true;
+  if (IsWrittenNumber(cell) || CellNumber(cell)) return true;                                // the latter of inf
   if (cell.starts_with('(') && cell.ends_with(')')) cell = cell.substr(1, cell.size() - 2);  // a loss, to accountants
   for (const std::string_view sign : {"<", ">", "≤", "≥", "~", "="})                         // beyond what was measured
     while (cell.starts_with(sign)) cell = Trimmed(cell.substr(sign.size()));

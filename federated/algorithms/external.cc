@@ -32,11 +32,12 @@ StatusOr<Composition> External(const AlgorithmContext& context) {
   return composition;
 }
 
-RIVULET_ALGORITHM(external_registration, "external", "a function of your own",
-                  "Federated averaging whose mean is a function of one's own in Python: `--aggregate` of `rivulet "
-                  "simulate` and `rivulet coordinator`, or `aggregate=` of `rivulet.simulate`. The coordinator keeps "
-                  "every update of a round on disk until its end.",
-                  {Function()}, External, "w ← w + server.learning_rate · f({w_k − w, n_k}, state)");
+RIVULET_ALGORITHM(
+    external_registration, "external", "a function of your own",
+    "Federated averaging whose mean is a function of one's own in Python: `--aggregate` of `rivulet "
+    "simulate`, `sweep`, `up` and `coordinator`, or `aggregate=` of `rivulet.simulate`. The coordinator keeps "
+    "every update of a round on disk until its end.",
+    {Function()}, External, "w ← w + server.learning_rate · f({w_k − w, n_k}, state)");
 
 }  // namespace
 }  // namespace rivulet

@@ -122,7 +122,7 @@ StatusOr<MeasuredRounds> RunRounds(const RoundWorkload& workload, int workers) {
     MutexLock lock(mutex);
     committed.push_back(std::chrono::steady_clock::now());
     if (report.folded != workload.cohort) wrong = fmt::format("round {} folded {}", report.round, report.folded);
-    (committed.size() == 1 ? first_loss : last_loss) = report.train_loss;
+    (committed.size() == 1 ? first_loss : last_loss) = report.train_loss.value_or(0);
   };
   std::string run_id;
   {

@@ -303,7 +303,7 @@ TEST_F(ControlTest, AggregatorThatInventsNames_IsBoundedAndOthersHaveTheirPlaces
   ASSERT_OK(reply);
   ASSERT_EQ(reply->refused_names.size(), 4u);
   for (const RefusedName& refused : reply->refused_names) {
-    EXPECT_THAT(refused.reason, StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("as many as one may")));
+    EXPECT_THAT(refused.reason, StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("the most allowed")));
   }
   EXPECT_OK(process_->roster.Poll(AskedBy("client-00001")));
   EXPECT_OK(process_->roster.Poll(AskedBy("client-00002")));

@@ -257,8 +257,9 @@ TEST_F(InPlaceTest, PartialOfOtherTasksThanItsRecords_IsRefusedAndItsLeasesStay)
                        "the partial of site 'worker 0' has 4 updates and 3 records; each wants one"));
   records.push_back(last);
   records.back().task = "another";
-  EXPECT_THAT(coordinator_->SubmitInPlace(As("worker 0"), Partial(partial), records),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("has no update of task 'another'")));
+  EXPECT_THAT(
+      coordinator_->SubmitInPlace(As("worker 0"), Partial(partial), records),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("has a record of task 'another' and no update of it")));
   records.back() = last;
   EXPECT_THAT(coordinator_->SubmitInPlace(As("worker 1"), Partial(partial), records),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("site 'worker 1' has no task")));

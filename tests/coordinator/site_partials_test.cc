@@ -100,7 +100,7 @@ TEST(ReadSitePartialTest, WhatCannotBe_IsRefusedByName) {
   {
     MadePartial made(SpecOf(3, 4));
     made.records[1].task = "foreign";
-    EXPECT_THAT(read(made), refused("has no update of task 'foreign'"));
+    EXPECT_THAT(read(made), refused("has a record of task 'foreign' and no update of it"));
   }
   {
     MadePartial made(SpecOf(3, 4));

@@ -634,7 +634,7 @@ class KeyEffects(RivuletTest):
         self.refused({"selection.trace": self.write("junk.csv", b"client-00000,1\n")}, "junk.csv:1:", "no line of a trace")
         result = self.simulate_any("--rounds", 4, *self.sets(self.trace()), db="over.sqlite")
         self.assertEqual(result.code, 1, result)
-        self.assertIn("round 4 can draw 0 of the 1 clients", result.err)
+        self.assertIn("round 4 needs 1 clients and can draw 0", result.err)
 
     def test_selection__period(self):
         self.assertEqual(self.drawn({"selection.period": 3}, rounds=5, under=self.trace()),

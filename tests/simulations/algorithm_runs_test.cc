@@ -160,7 +160,8 @@ TEST_F(CountingTest, PoissonCohorts_HoweverTheyAreRun_AreOfTheVersionAlone) {
 TEST_F(CountingTest, FixedCohorts_AreAccountedForAsASampleInSimulationsAlone) {
   Scenario scenario = CountingScenario();
   scenario.run.rounds = 2;
-  scenario.algorithm = {.name = "dp_fedavg", .settings = {{"noise_multiplier", 4.0}, {"noise_source", std::string("seeded")}}};
+  scenario.algorithm = {.name = "dp_fedavg",
+                        .settings = {{"noise_multiplier", 4.0}, {"noise_source", std::string("seeded")}}};
   scenario.privacy.clip = 0.1;
   const Trace simulated = Simulate(scenario, 2, "fixed.sqlite");
   ASSERT_OK(simulated.status);
@@ -173,8 +174,8 @@ TEST_F(CountingTest, FixedCohorts_AreAccountedForAsASampleInSimulationsAlone) {
       rates.push_back(*round.sampling_rate);
     return rates;
   };
-  const double share = static_cast<double>(scenario.server.clients_per_round) /
-                       static_cast<double>(scenario.data.partition.clients);
+  const double share =
+      static_cast<double>(scenario.server.clients_per_round) / static_cast<double>(scenario.data.partition.clients);
   ASSERT_LT(share, 1);
   EXPECT_THAT(rates("fixed.sqlite"), ElementsAre(share, share));
   EXPECT_THAT(rates("fixed-deployed.sqlite"), ElementsAre(1, 1));

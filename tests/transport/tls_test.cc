@@ -436,7 +436,7 @@ TEST_F(Tls, AggregatorsAreServedWhereTheyAreAdmittedAndActAsNothingElse) {
   EXPECT_THAT(poll_as("north", Serves::Kind::kAny), denied("no such site is admitted"));
   ASSERT_OK_AND_ASSIGN(const auto client, ClientOf("a"));
   EXPECT_THAT(client->Submit({.session = 1}, {.bytes = 3, .kind = Submission::Kind::kPartial}),
-              denied("only a site of many clients has"));
+              denied("submits as a site of many clients"));
 }
 
 }  // namespace

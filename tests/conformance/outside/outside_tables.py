@@ -115,7 +115,7 @@ def of_models(rows, training):
         agree += not row.get("roles") and all(map(good, ratios))
         lines.append("| " + " | ".join(cells) + " |")
     left_out = max(row.get("of", 0) for row in rows) - len(rows)
-    more = f" {left_out} more were not run." if left_out > 0 else ""
+    more = f" Not run: {left_out}." if left_out > 0 else ""
     return [*lines, "", f"{agree} of {len(rows)} agree in every column that was run.{more}"], agree < len(rows)
 
 

@@ -229,12 +229,11 @@ TEST_P(OldestVersionTest, VersionsBeforeIt_AreRefusedByName) {
   for (const int version : {1, 2}) {
     Ask(fmt::format("PRAGMA user_version = {}", version));
     for (const auto access : {History::Access::kReadOnly, History::Access::kReadWrite}) {
-      EXPECT_THAT(
-          History::Open(path_, access),
-          StatusIs(absl::StatusCode::kFailedPrecondition,
-                   HasSubstr(fmt::format("has version {}, and this program reads versions 3 to {}; Rivulet 0.1.0 "
-                                         "is the last program that reads it",
-                                         version, kHistoryVersion))));
+      EXPECT_THAT(History::Open(path_, access),
+                  StatusIs(absl::StatusCode::kFailedPrecondition,
+                           HasSubstr(fmt::format("has version {}, and this program reads versions 3 to {}. The last "
+                                                 "program for it is Rivulet 0.1.0",
+                                                 version, kHistoryVersion))));
     }
     EXPECT_EQ(Ask("PRAGMA user_version"), fmt::format("{}|\n", version));
   }

@@ -142,7 +142,7 @@ TEST_F(ReadersTest, DiskThatIsFullAtAnyByte_IsCalledFullAndTheFileIsTakenOver) {
     if (code == 1 && std::filesystem::exists(path_) && std::filesystem::file_size(path_) == 0) {
       EXPECT_THAT(
           History::Open(path_, History::Access::kReadOnly).status(),
-          StatusIs(absl::StatusCode::kNotFound, HasSubstr("it is empty, as its first run could not be written")));
+          StatusIs(absl::StatusCode::kNotFound, HasSubstr("the file is empty, because its first run has not begun")));
     }
     EXPECT_OK(AddRun(fmt::format("after-{}", limit)));
     EXPECT_EQ(Runs(), code == 0 ? 2u : 1u);

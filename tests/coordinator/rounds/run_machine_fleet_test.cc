@@ -204,7 +204,7 @@ TEST_F(RunMachineFleetTest, NobodyEverBack_EndsTheRunWithASentence) {
   rules_.fleet = std::make_shared<Nobody>();
   Start(4);
   EXPECT_EQ(machine_->phase(), RunMachine::Phase::kFailed);
-  EXPECT_THAT(machine_->reason(), HasSubstr("round 1 can draw 0 of the 2 clients"));
+  EXPECT_THAT(machine_->reason(), HasSubstr("round 1 needs 2 clients and can draw 0"));
   EXPECT_THAT(machine_->reason(), HasSubstr("[devices]"));
 }
 

@@ -203,7 +203,7 @@ TEST(RunMachineSumStepTest, BeforeItsBarrierALostClientIsOut_AndBehindItItIsFold
   run.Sum(run.names[1], 1);
   EXPECT_THAT(run.On(Tick{}, 100), ::testing::SizeIs(2));
   EXPECT_EQ(run.At(run.names[2]).state, Lease::State::kDropped);
-  EXPECT_EQ(run.At(run.names[2]).reason, "step 2 began without it");
+  EXPECT_EQ(run.At(run.names[2]).reason, "step 1 was not reported before its deadline");
   // One agrees, the other is silent.
   run.Report(run.names[0], 2, 100);
   EXPECT_THAT(run.On(Tick{}, 200), ::testing::SizeIs(1));

@@ -93,8 +93,9 @@ TEST_F(GrowingLists, FunctionThatStacksOne_IsCut) {
 // The list is made a second time behind the cut, which would draw other numbers than before it.
 TEST_F(GrowingLists, LoopThatDraws_IsRefusedByName) {
   Loop(scope_, count_, x_, /*draws=*/true);
-  EXPECT_THAT(Run(3, {"stack"}), StatusIs(absl::StatusCode::kUnimplemented, AllOf(HasSubstr("takes the list 'While:1'"),
-                                                                                  HasSubstr("cannot be run again"))));
+  EXPECT_THAT(Run(3, {"stack"}),
+              StatusIs(absl::StatusCode::kUnimplemented,
+                       AllOf(HasSubstr("takes the list 'While:1'"), HasSubstr("cannot run again there"))));
 }
 
 TEST_F(GrowingLists, Programs_RefuseThemByName) {

@@ -27,6 +27,10 @@ TEST(Quantities, DurationsAndSizesHaveAUnitThatSuitsThem) {
   EXPECT_EQ(BytesText(812), "812 B");
   EXPECT_EQ(BytesText(31'800), "31.8 kB");
   EXPECT_EQ(PercentText(0.004), "0.4 %");
+  EXPECT_EQ(CountText(0), "0");
+  EXPECT_EQ(CountText(812), "812");
+  EXPECT_EQ(CountText(1'663'370), "1,663,370");
+  EXPECT_EQ(CountText(-123'456), "-123,456");
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <iterator>
-#include <limits>
 #include <span>
 
 #include "engine/base/shown_text.h"
@@ -30,8 +29,8 @@ Status PutInteger(const Json& element, std::string& bytes) {
 Status PutFloat(const Json& element, std::string& bytes) {
   if (!element.IsNumber()) return InvalidArgument("a value is no number");
   const double value = element.number();
-  if (std::abs(value) > static_cast<double>(std::numeric_limits<float>::max()))
-    return InvalidArgument("the value {} does not fit FP32", value);
+  // What lies half a step beyond the largest float rounds to infinity; its own shortest text lies a little beyond it.
+  if (std::abs(value) >= 0x1.ffffffp127) return InvalidArgument("the value {} does not fit FP32", value);
   Put(static_cast<float>(value), bytes);
   return absl::OkStatus();
 }

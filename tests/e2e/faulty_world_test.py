@@ -49,6 +49,8 @@ COMMANDS = {  # by the words of the command: what follows them
     "model inspect": ["m.npz"], "model evaluate": ["latest", *DB], "model diff": ["m.npz", "m.safetensors"],
     "model export": ["logistic_regression", "--out", "out.onnx", "--external-data"],
     "model import": ["m.onnx", "--out", "out"],
+    "model point": ["digits", "canary=latest", "--percent", "5", *DB], "model rollback": ["digits", *DB],
+    "model points": ["digits", *DB], "model explain": ["digits", *DB],
     "graph inspect": ["m.pb", "--tensorboard", "events"], "graph optimize": ["m.pb", "--out", "out.pb"],
     "graph build": ["rule.txt", "--out", "out.pb"], "graph place": ["m.pb", "--out", "out"], "graph profile": ["logistic_regression", "--steps", "2"],
     "privacy epsilon": ["--sigma", "1", "--rate", "0.01", "--rounds", "10", "--delta", "1e-5"],
@@ -67,6 +69,8 @@ EXCUSED = {
     "reproduce": "several sweeps",
     "data fetch": "asks a server; e2e.fetch_test has one that fails",
     "dashboard": "serves until it is stopped",
+    "serve": "serves until it is stopped",
+    "bench serve": "asks a server that runs, and keeps nothing",
     **dict.fromkeys(("status", "pause", "resume", "stop", "abort", "submit", "clients approve", "clients ban",
                      "clients remove", "clients audit"), "asks a coordinator that runs, and keeps nothing"),
     "model check": "reads what model import reads",
@@ -80,10 +84,11 @@ FAULTS = [  # kind, error, from there on, must it be borne
     ("rename", "EIO", False, False), ("mmap", "ENOMEM", False, False), ("alloc", "ENOMEM", False, False),
     ("alloc", "ENOMEM", True, False)]
 # Names that a call makes anew each time: keys, random identifiers, times. They are not compared, but must be whole.
-DRAWN = ("ca ", "simulate", "sweep", "runs ", "graph place", "graph inspect")
+DRAWN = ("ca ", "simulate", "sweep", "runs ", "model point", "model rollback", "graph place", "graph inspect")
 LEFT = (".tmp", ".part")
 # What was there before and a command may change or remove: its history with the models beside it, its authority's folder.
-OWN = {"runs prune": "runs.sqlite", "runs tag": "runs.sqlite", "runs note": "runs.sqlite", "ca kit": "ca/", "ca issue": "ca/",
+OWN = {"runs prune": "runs.sqlite", "runs tag": "runs.sqlite", "runs note": "runs.sqlite", "model point": "runs.sqlite",
+       "model rollback": "runs.sqlite", "ca kit": "ca/", "ca issue": "ca/",
        "ca renew": "ca/", "ca revoke": "ca/"}
 FOLDERS = ("out", "events", "new", "kit", "x", "q")  # what commands make as folders
 
@@ -115,6 +120,7 @@ class FaultyWorld(unittest.TestCase):
         (cls.before / "play.txt").write_text("First Citizen:\nSpeak, speak, and then be silent.\n\nAll:\nWe speak.\n\n" * 40)
         for line in ["simulate tiny.toml --rounds 2 --db runs.sqlite",
                      "simulate tiny.toml --rounds 2 --db runs.sqlite --set run.name=second", "model export logistic_regression --out m.onnx",
+                     "model point digits latest:0 --db runs.sqlite", "model point digits latest:2 --db runs.sqlite",
                      "model export logistic_regression --out m.npz", "model export logistic_regression --out m.pb",
                      "model export logistic_regression --out m.safetensors", "plan build tiny.toml --out t.plan", "ca author --out author.key",
                      "data import csv --from t.csv --label c --out t", "ca init --ca ca --name A", "ca issue client/a --ca ca --out a"]:

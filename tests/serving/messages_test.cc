@@ -79,7 +79,7 @@ TEST(OpenInference, TenThousandInputs_AreRefused) {
   EXPECT_THAT(CallOf(request, made).status(), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
-tensorflow::serving::PredictRequest Predict(proto::DataType dtype, std::initializer_list<int64_t> shape) {
+tensorflow::serving::PredictRequest Predict(proto::DataType dtype, const std::vector<int64_t>& shape) {
   tensorflow::serving::PredictRequest request;
   request.mutable_model_spec()->set_name("mnist");
   auto& tensor = (*request.mutable_inputs())["x"];
@@ -101,7 +101,8 @@ TEST(TensorflowServing, LastValueFillsTheShape) {
 // A few bytes that stand for terabytes.
 TEST(TensorflowServing, AbsurdShapes_AreRefusedBeforeTheyAreFilled) {
   std::deque<std::string> made;
-  for (auto shape : {std::initializer_list<int64_t>{1 << 30, 1 << 30}, {int64_t{1} << 62, 4}, {-1, 4}, {1 << 28, 2}}) {
+  for (const std::vector<int64_t>& shape :
+       std::vector<std::vector<int64_t>>{{1 << 30, 1 << 30}, {int64_t{1} << 62, 4}, {-1, 4}, {1 << 28, 2}}) {
     auto request = Predict(proto::DT_FLOAT, shape);
     (*request.mutable_inputs())["x"].add_float_val(1);
     EXPECT_THAT(CallOf(request, made).status(), StatusIs(absl::StatusCode::kInvalidArgument));

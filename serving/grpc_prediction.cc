@@ -15,17 +15,24 @@ grpc::ServerUnaryReactor* End(grpc::CallbackServerContext* context, const Status
   return reactor;
 }
 
+// A caller that may not call learns no more than that.
+grpc::ServerUnaryReactor* EndUnserved(grpc::CallbackServerContext* context, const GrpcCallers& callers,
+                                      const char* why) {
+  const Status status = callers.Check(*context);
+  return End(context, status.ok() ? Unimplemented("{}", why) : status);
+}
+
 }  // namespace
 
 grpc::ServerUnaryReactor* GrpcPrediction::Classify(grpc::CallbackServerContext* context, const Unserved*, NoAnswer*) {
-  return End(context, Unimplemented(kUsePredict));
+  return EndUnserved(context, callers_, kUsePredict);
 }
 grpc::ServerUnaryReactor* GrpcPrediction::Regress(grpc::CallbackServerContext* context, const Unserved*, NoAnswer*) {
-  return End(context, Unimplemented(kUsePredict));
+  return EndUnserved(context, callers_, kUsePredict);
 }
 grpc::ServerUnaryReactor* GrpcPrediction::MultiInference(grpc::CallbackServerContext* context, const Unserved*,
                                                          NoAnswer*) {
-  return End(context, Unimplemented(kUsePredict));
+  return EndUnserved(context, callers_, kUsePredict);
 }
 
 grpc::ServerUnaryReactor* GrpcPrediction::Predict(grpc::CallbackServerContext* context,
@@ -67,7 +74,8 @@ grpc::ServerUnaryReactor* GrpcModelStatus::GetModelStatus(grpc::CallbackServerCo
 grpc::ServerUnaryReactor* GrpcModelStatus::HandleReloadConfigRequest(grpc::CallbackServerContext* context,
                                                                      const tensorflow::serving::UnservedRequest*,
                                                                      tensorflow::serving::UnservedResponse*) {
-  return End(context, Unimplemented("the configuration is the history's pointers; set them by 'rivulet model point'"));
+  return EndUnserved(context, callers_,
+                     "the configuration is the history's pointers; set them by 'rivulet model point'");
 }
 
 }  // namespace rivulet

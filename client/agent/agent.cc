@@ -55,7 +55,8 @@ Status Agent::Run() {
   request.capabilities.version = options_.version;
   request.capabilities.datasets = OffersOf(options_.data);
   for (DatasetOffer& offer : request.capabilities.datasets) {
-    if (options_.secure != nullptr && options_.secure->hides_examples) offer.examples = std::min<int64_t>(offer.examples, 1);
+    if (options_.secure != nullptr && options_.secure->hides_examples)
+      offer.examples = std::min<int64_t>(offer.examples, 1);
   }
   request.hold_ms = options_.hold_ms;
   Caller& caller = request.caller;

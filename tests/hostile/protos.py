@@ -1,10 +1,5 @@
-<<<<<<< HEAD
 """The services that proto/rpc declares, which processes of a run answer: every call with its kind. Those of `rivulet serve` are
 proto/serving's, and tests/e2e/serve_test.py has its hostile calls."""
-=======
-"""The services that proto/ declares for coordinators and aggregators: every call with its kind. Those of proto/serving are a model server's
-(tests/e2e/serve_test.py)."""
->>>>>>> serving
 import collections
 import pathlib
 import re
@@ -19,13 +14,7 @@ _CALL = re.compile(r"\brpc (\w+)\s*\(\s*(stream )?\s*[\w.]+\s*\)\s*returns\s*\(\
 def calls():
     """{"Control.Runs": Call} of every file but a model server's."""
     found = {}
-<<<<<<< HEAD
     for file in sorted((ROOT / "proto" / "rpc").rglob("*.proto")):
-=======
-    for file in sorted((ROOT / "proto").rglob("*.proto")):
-        if file.parent.name == "serving":
-            continue
->>>>>>> serving
         text = re.sub(r"//.*", "", file.read_text())
         package = re.search(r"^package ([\w.]+);", text, re.M)
         for service in _SERVICE.finditer(text):

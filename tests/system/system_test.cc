@@ -196,7 +196,7 @@ class PlantedFaultTest : public ::testing::Test {
 };
 
 TEST_F(PlantedFaultTest, AcknowledgementBeforeTheSync_IsFound) {
-  EXPECT_GT(FoundBySeed({.everybody = true, .planted = Planted::kLyingHistory}, "it is empty"), 0u)
+  EXPECT_GT(FoundBySeed({.everybody = true, .planted = Planted::kLyingHistory}, "the file is empty"), 0u)
       << "rows that were said to be there";
 }
 

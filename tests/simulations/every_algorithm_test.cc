@@ -173,6 +173,8 @@ TEST_F(EveryAlgorithmTest, EverySelection_SameBitsByAnyWorkersAndDeployed) {
     scenario.run.rounds = 4;
     scenario.data.partition.settings = {{"sizes", "exponential"}, {"skew", 0.3}};
     scenario.selection.name = selection;
+    if (selection == "poisson") scenario.selection.settings = {{"rate", 0.6}};
+    if (selection == "spaced") scenario.selection.settings = {{"separation", int64_t{2}}};
     const std::vector<std::string> one = Simulated(scenario, 1);
     ASSERT_EQ(one.size(), 4u);
     EXPECT_EQ(Simulated(scenario, 3), one);

@@ -81,8 +81,10 @@ inline const std::vector<TenthAlgorithm>& TenAlgorithms() {
       {.name = "dp_fedavg",
        .set =
            [](Scenario& scenario) {
-             scenario.algorithm = {.name = "dp_fedavg",
-                                   .settings = {{"noise_multiplier", 0.5}, {"noise_source", std::string("seeded")}}};
+             scenario.algorithm = {
+                 .name = "dp_fedavg",
+                 .settings = {
+                     {"noise_multiplier", 0.5}, {"noise_source", std::string("seeded")}, {"bands", int64_t{1}}}};
              scenario.privacy.clip = 0.1;
            }},
       {.name = "ditto",

@@ -320,6 +320,8 @@ std::vector<Effect> OwnEffects() {
       {"privacy.least_sum", "9", [](auto& s) { return s.secure.least_sum == 9; }, {{"privacy.secure", "secagg_plus"}}},
       {"privacy.clip", "2", [](auto& s) { return s.privacy.clip == 2; }},
       {"privacy.noise", "0.5", [](auto& s) { return s.privacy.noise == 0.5; }, {{"privacy.clip", "1"}}},
+      {"privacy.epsilon", "2", [](auto& s) { return s.privacy.epsilon == 2; }, {{"privacy.clip", "1"}}},
+      {"privacy.delta", "1e-6", [](auto& s) { return s.privacy.delta == 1e-6; }, {{"privacy.clip", "1"}}},
       {"privacy.noise_source",
        "seeded",
        [](auto& s) { return s.privacy.noise_source == "seeded"; },
@@ -496,11 +498,12 @@ TEST(ScenarioKeys, TheirClassIsWhatTheyDecide) {
     if (key.key_class == KeyClass::kPlace) place.push_back(key.name);
   }
   EXPECT_THAT(operation,
-              ::testing::ElementsAre(
-                  "run.rounds", "run.stop", "run.patience", "run.keep_models", "run.durability", "run.cache_megabytes",
-                  "server.min_clients", "server.min_reports", "server.deadline", "server.lease", "server.presence",
-                  "server.max_attempts", "server.staging_megabytes", "server.checkpoint_reports", "evaluation.every",
-                  "evaluation.batch_size", "evaluation.federated_every", "evaluation.federated_clients"));
+              ::testing::ElementsAre("run.rounds", "run.stop", "run.patience", "run.keep_models", "run.durability",
+                                     "run.cache_megabytes", "privacy.epsilon", "privacy.delta", "server.min_clients",
+                                     "server.min_reports", "server.deadline", "server.lease", "server.presence",
+                                     "server.max_attempts", "server.staging_megabytes", "server.checkpoint_reports",
+                                     "evaluation.every", "evaluation.batch_size", "evaluation.federated_every",
+                                     "evaluation.federated_clients"));
   EXPECT_THAT(place, ::testing::ElementsAre("model.graph", "model.onnx", "model.arrays", "model.weights",
                                             "model.columns", "data.train", "data.test", "data.tests", "data.validation",
                                             "data.partition.distribution", "client.input_graph", "algorithm.graph",

@@ -497,13 +497,12 @@ TEST(ScenarioKeys, TheirClassIsWhatTheyDecide) {
     if (key.key_class == KeyClass::kOperation) operation.push_back(key.name);
     if (key.key_class == KeyClass::kPlace) place.push_back(key.name);
   }
-  EXPECT_THAT(operation,
-              ::testing::ElementsAre("run.rounds", "run.stop", "run.patience", "run.keep_models", "run.durability",
-                                     "run.cache_megabytes", "privacy.epsilon", "privacy.delta", "server.min_clients",
-                                     "server.min_reports", "server.deadline", "server.lease", "server.presence",
-                                     "server.max_attempts", "server.staging_megabytes", "server.checkpoint_reports",
-                                     "evaluation.every", "evaluation.batch_size", "evaluation.federated_every",
-                                     "evaluation.federated_clients"));
+  EXPECT_THAT(operation, ::testing::ElementsAre(
+                             "run.rounds", "run.stop", "run.patience", "run.keep_models", "run.durability",
+                             "run.cache_megabytes", "server.min_clients", "server.min_reports", "server.deadline",
+                             "server.lease", "server.presence", "server.max_attempts", "server.staging_megabytes",
+                             "server.checkpoint_reports", "privacy.epsilon", "privacy.delta", "evaluation.every",
+                             "evaluation.batch_size", "evaluation.federated_every", "evaluation.federated_clients"));
   EXPECT_THAT(place, ::testing::ElementsAre("model.graph", "model.onnx", "model.arrays", "model.weights",
                                             "model.columns", "data.train", "data.test", "data.tests", "data.validation",
                                             "data.partition.distribution", "client.input_graph", "algorithm.graph",

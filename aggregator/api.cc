@@ -284,8 +284,8 @@ StatusOr<std::unique_ptr<ChunkWriter>> Aggregator::Submit(const Caller& caller, 
       return BeginPartial(caller, submission);
     case Submission::Kind::kStep:
       return Unimplemented(
-          "'{}' answers a step of secure aggregation, and an aggregator hands none on; connect the "
-          "client to the coordinator",
+          "'{}' answers a step of secure aggregation, and an aggregator hands none on; connect the client to the "
+          "coordinator",
           caller.name);
     case Submission::Kind::kState:
       break;

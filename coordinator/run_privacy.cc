@@ -125,16 +125,21 @@ StatusOr<privacy::SpendBook::Epsilons> RunPrivacy::SpentWith(int64_t more) const
 
 StatusOr<RoundSpend> RunPrivacy::Charge() {
   RIVULET_RETURN_IF_ERROR(book_.Charge(attempt_));
-  RIVULET_ASSIGN_OR_RETURN(const privacy::SpendBook::Epsilons spent, SpentWith(0));
+  if (!next_) {
+    RIVULET_ASSIGN_OR_RETURN(next_, SpentWith(0));
+  }
+  const privacy::SpendBook::Epsilons spent = *std::exchange(next_, std::nullopt);
   return RoundSpend{attempt_.multiplier, attempt_.rate, book_.delta(), spent.viewers, spent.participants};
 }
 
-StatusOr<std::string> RunPrivacy::Exhausted() const {
+StatusOr<std::string> RunPrivacy::Exhausted() {
   if (epsilon_ == 0) return "";
-  RIVULET_ASSIGN_OR_RETURN(const privacy::SpendBook::Epsilons with, SpentWith(1));
-  if (with.viewers <= epsilon_) return "";
+  if (!next_) {
+    RIVULET_ASSIGN_OR_RETURN(next_, SpentWith(1));
+  }
+  if (next_->viewers <= epsilon_) return "";
   return fmt::format("another attempt would spend epsilon {:.4g} at delta {:g}, and privacy.epsilon is {:g}",
-                     with.viewers, book_.delta(), epsilon_);
+                     next_->viewers, book_.delta(), epsilon_);
 }
 
 std::string RunPrivacy::Sentence() const {

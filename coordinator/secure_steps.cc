@@ -123,7 +123,8 @@ SubmitResult Rounds::TakeStepAnswer(const std::shared_ptr<Attempt>& attempt, con
   if (settles) settled = SettleSum(*attempt);
   MutexLock lock(mutex_);
   if (TaskEntry* const record = EntryOf(submission.task); record != nullptr) record->bytes_up += std::ssize(bytes);
-  if (settles) {
+  // While the sum was read, the attempt may have ended at its deadline: what became of it says nothing of the next one.
+  if (settles && attempt == attempt_) {
     // More shares may mend a sum that cannot be read yet, as long as some may come.
     const int64_t out = machine_.CountInState(Lease::State::kTaken) + machine_.CountInState(Lease::State::kStaging);
     if (settled.ok()) {
@@ -143,7 +144,7 @@ Status Rounds::SettleSum(Attempt& attempt) {
   RIVULET_ASSIGN_OR_RETURN(Partial sum, attempt.secure->Unmask(attempt.round - 1));
   unmasking.End();
   const Status merged = attempt.accumulator->Merge(std::move(sum), 0);
-  // Two threads may both have what is needed; the second finds the sum there.
+  // Two threads may both have what is needed, and the second finds the sum there; or the attempt has ended meanwhile.
   if (absl::IsFailedPrecondition(merged)) return absl::OkStatus();
   return merged;
 }

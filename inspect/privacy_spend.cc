@@ -26,7 +26,7 @@ std::vector<std::string> PrivacySentences(const RunOverview& page) {
   const std::string budget = ValueOf(page.keys, "privacy.epsilon");
   const bool poisson = ValueOf(page.keys, "selection.name") == "\"poisson\"";
   std::vector<std::string> sentences = {
-      fmt::format("{}{} against who sees the models{}", EpsilonText(last->epsilon), delta,
+      fmt::format("{}{} against viewers of the models{}", EpsilonText(last->epsilon), delta,
                   budget.empty() ? "" : fmt::format(", of a budget of {}", budget)),
       fmt::format("{}{} against participants, who know who took part", EpsilonText(last->participant_epsilon), delta),
       poisson ? "unit: one client; neighbours: add-remove, one client more or fewer"

@@ -44,9 +44,8 @@ Status SecureTask::Check(const Plan& plan, const Task& task) const {
   RIVULET_RETURN_IF_ERROR(secure::CheckPolicy(SettingsOf(plan), identity_.policy));
   if (task.step > 0) {
     return FailedPrecondition(
-        "task '{}' is at step {} of secure aggregation, and the secrets of its first steps were in another process of "
-        "this "
-        "client",
+        "task '{}' is at step {} of secure aggregation, and another process of this client had the secrets of its "
+        "first steps",
         task.id, task.step);
   }
   if (identity_.answered != nullptr && identity_.answered->Contains(task.id)) {

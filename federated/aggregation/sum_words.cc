@@ -35,6 +35,16 @@ std::span<const Word> Words(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const Word*>(bytes.data()), bytes.size() / sizeof(Word)};
 }
 
+// `more` may lie at any address, as it does in an upload.
+template <class Word>
+void AddUnaligned(std::span<Word> into, const std::byte* more) {
+  for (size_t i = 0; i < into.size(); ++i) {
+    Word word;
+    std::memcpy(&word, more + i * sizeof(Word), sizeof(Word));
+    into[i] += word;
+  }
+}
+
 // Writes numbers as limbs, one after the other.
 template <class Word>
 class LimbAdder {
@@ -83,20 +93,6 @@ int64_t SumWords::words() const {
 }
 
 size_t SumWords::bytes() const { return static_cast<size_t>(words()) * static_cast<size_t>(spec_.sum_bits() / 8); }
-
-namespace {
-
-// `more` may lie at any address, as it does in an upload.
-template <class Word>
-void AddUnaligned(std::span<Word> into, const std::byte* more) {
-  for (size_t i = 0; i < into.size(); ++i) {
-    Word word;
-    std::memcpy(&word, more + i * sizeof(Word), sizeof(Word));
-    into[i] += word;
-  }
-}
-
-}  // namespace
 
 void AddWordsTo(std::span<std::byte> into, std::span<const std::byte> more, int word_bits) {
   RIVULET_CHECK(into.size() == more.size(), "{} bytes of words and {}", into.size(), more.size());

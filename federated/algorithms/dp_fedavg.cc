@@ -110,8 +110,7 @@ StatusOr<Composition> DpFedAvg(const AlgorithmContext& context) {
   if (separation < bands) {
     return InvalidArgument(
         "[algorithm] name = \"dp_fedavg\" with bands = {} needs selection.name = \"spaced\" with selection.separation "
-        "= {} "
-        "or more, so that noise of one client's versions is independent",
+        "= {} or more, so that noise of one client's versions is independent",
         bands, bands);
   }
   const int finest = privacy::MostFractionBits(z, scenario.privacy.clip, bands);

@@ -1,5 +1,6 @@
 #include "federated/privacy/spend_book.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace rivulet::privacy {
@@ -39,6 +40,7 @@ StatusOr<SpendBook::Epsilons> SpendBook::EpsilonsOf(const Composition& compositi
     rounds.rate = 1;
   }
   RIVULET_ASSIGN_OR_RETURN(const Spend viewers, EpsilonOf(composition, delta_));
+  if (std::ranges::none_of(composition.rounds, &NoisedRounds::sampled)) return Epsilons{viewers.value, viewers.value};
   RIVULET_ASSIGN_OR_RETURN(const Spend participants, EpsilonOf(known, delta_));
   return Epsilons{viewers.value, participants.value};
 }

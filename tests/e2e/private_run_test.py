@@ -29,7 +29,7 @@ class PrivateRuns(RivuletTest):
             self.assertAlmostEqual(epsilon, one["epsilon"], delta=1e-3 * epsilon)
         shown = self.run_rivulet("runs", "show", "latest", "--db", self.path("a.sqlite"), code=0).out
         shown = re.sub(r"\s+", " ", shown)
-        self.assertIn(f"epsilon {rounds[-1][1]:.4g} at delta 1e-05 against who sees the models, of a budget of 50", shown)
+        self.assertIn(f"epsilon {rounds[-1][1]:.4g} at delta 1e-05 against viewers of the models, of a budget of 50", shown)
         self.assertIn(f"epsilon {rounds[-1][2]:.4g} at delta 1e-05 against participants, who know who took part", shown)
         self.assertIn("unit: one client; neighbours: add-remove", shown)
         told = json.loads(self.run_rivulet("runs", "show", "latest", "--db", self.path("a.sqlite"), "--json", code=0).out)

@@ -1,4 +1,4 @@
-// Record of the clients that know that a run is over, so that a process does not exit before they do.
+// Record of the clients that have received the end of a run, so that a process does not exit before.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,5 @@
-// A CoordinatorApi that passes calls on, and records which clients have received the end (end_notices.h). Aggregators and
-// simulations use it; a coordinator's ClientRegistry records the same.
+// A CoordinatorApi that passes calls on, and records which clients have received the end (end_notices.h). Aggregators
+// and simulations use it; a coordinator's ClientRegistry records the same.
 #pragma once
 
 #include <chrono>

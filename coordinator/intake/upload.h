@@ -3,8 +3,8 @@
 // A client may reconnect while its dead connection still looks alive, and two processes may have one name. So each
 // Submit takes the upload over, and the earlier writer is asked to come back later. That is not a failure of the task.
 //
-// Thread-safe. Its lock is never held over I/O: a call that opens, writes or frees a file first takes the bytes out, so
-// Cancel, which owners call under their own locks, waits for no disk.
+// Thread-safe. Its lock is never held over I/O: a call that opens, writes or frees a file first takes the bytes out. So
+// Cancel, called under the owner's lock, waits for no disk.
 #pragma once
 
 #include <memory>

@@ -275,6 +275,11 @@ void Aggregator::SetListener(NewsListener* listener) {
 }
 
 StatusOr<std::unique_ptr<ChunkWriter>> Aggregator::Submit(const Caller& caller, const Submission& submission) {
+  RIVULET_ASSIGN_OR_RETURN(Intake::Begun begun, Begin(caller, submission));
+  return std::move(begun).Open();
+}
+
+StatusOr<Intake::Begun> Aggregator::Begin(const Caller& caller, const Submission& submission) {
   MutexLock lock(mutex_);
   RIVULET_RETURN_IF_ERROR(CheckCall(caller));
   switch (submission.kind) {
@@ -293,7 +298,7 @@ StatusOr<std::unique_ptr<ChunkWriter>> Aggregator::Submit(const Caller& caller, 
   return PermissionDenied("'{}' sends client state; an aggregator's clients keep it on their disks", caller.name);
 }
 
-StatusOr<std::unique_ptr<ChunkWriter>> Aggregator::BeginUpload(const Caller& caller, const Submission& submission) {
+StatusOr<Intake::Begun> Aggregator::BeginUpload(const Caller& caller, const Submission& submission) {
   const TaskId& task = submission.task;
   if (submission.step != 0)
     return InvalidArgument("task '{}' has no step {}; its only step is 0", task, submission.step);

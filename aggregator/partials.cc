@@ -22,7 +22,7 @@ Status Aggregator::AdmitAggregator(const PollRequest& request, std::string* even
   return absl::OkStatus();
 }
 
-StatusOr<std::unique_ptr<ChunkWriter>> Aggregator::BeginPartial(const Caller& caller, const Submission& submission) {
+StatusOr<Intake::Begun> Aggregator::BeginPartial(const Caller& caller, const Submission& submission) {
   RIVULET_RETURN_IF_ERROR(intake_.distrusted().Check(caller));
   const Task* one = nullptr;
   for (const auto& [task, job] : jobs_) {

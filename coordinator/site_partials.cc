@@ -6,7 +6,7 @@ namespace rivulet {
 
 // A site has one partial a gathering under way. Its tasks are not known before all of it is read, so what is asked here
 // is only whether the round that it belongs to still takes any.
-StatusOr<std::unique_ptr<ChunkWriter>> Rounds::BeginPartial(const Caller& caller, const Submission& submission) {
+StatusOr<Intake::Begun> Rounds::BeginPartial(const Caller& caller, const Submission& submission) {
   RIVULET_RETURN_IF_ERROR(intake_.distrusted().Check(caller));
   MutexLock lock(mutex_);
   TickIfDue();

@@ -1,5 +1,5 @@
-// Batches of requests and the threads that run them. Requests wait in a queue for each version; a free thread takes the
-// oldest one's queue, as many rows as a batch holds, and runs them as one step of a program, padded to its batch size.
+// Batches of requests and the threads that run them. Requests wait in a queue for each version. A free thread takes as
+// many rows of the oldest request's queue as a batch holds, and runs them as one padded step of a program.
 //
 // A thread that is idle takes a request at once. While all are busy a full batch goes before one that is not full and
 // younger than the timeout. A request that cannot be answered before its deadline is refused when it comes, and one

@@ -4,8 +4,8 @@
 //   Loading → Warming → Available → Draining → Unloaded
 //        └──────┴→ Failed, while the version before goes on serving
 //
-// A thread of its own looks at each history's data version several times a second and loads what is new. Requests under
-// way keep their version, so a switch drops none.
+// One thread reads each history's data version several times a second and loads new versions. Requests under way keep
+// their version, so a switch drops none.
 #pragma once
 
 #include <atomic>

@@ -1,6 +1,6 @@
-// Setting labels of served names: `rivulet model point` and `rollback`. A version's files are brought into the folder
-// of pointed versions, then its row is written in one small transaction; whenever a process ends in between, the
-// pointers are the old ones.
+// Setting labels of served names: `rivulet model point` and `rollback`. A version's files are linked into the folder of
+// pointed versions, then its row is written in one small transaction. If the process ends in between, the old pointers
+// stay.
 #pragma once
 
 #include <optional>

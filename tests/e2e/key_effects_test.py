@@ -275,6 +275,11 @@ class KeyEffects(RivuletTest):
         self.changes({"model.class_weights": "[1, 1, 1, 1, 1, 1, 1, 1, 1, 9]"})
         self.assertEqual(self.outcome({"model.class_weights": "[2, 2, 2, 2, 2, 2, 2, 2, 2, 2]"})[0], self.outcome({})[0])
         self.refused({"model.class_weights": "[1, 2]"}, "model.class_weights has 2 weights", "10 classes")
+        # Decimals, as PyTorch's weight= takes them, are whole numbers of the same ratios.
+        whole = self.outcome({"model.class_weights": "[5, 17, 10, 10, 10, 10, 10, 10, 10, 10]"})[0]
+        self.assertEqual(self.outcome({"model.class_weights": "[0.5, 1.7, 1, 1, 1, 1.0, 1, 1, 1, 1]"})[0], whole)
+        self.refused({"model.class_weights": "[0.5, -1.5]"}, "model.class_weights in", "must hold numbers of at least 0, not -1.5")
+        self.refused({"model.class_weights": "[0.5, inf]"}, "must hold finite numbers, not inf")
 
     def test_model__positive_weight(self):
         self.changes({"model.positive_weight": 3}, {"model.objective": "sigmoid_cross_entropy"})

@@ -18,7 +18,7 @@ Status Aggregator::AdmitAggregator(const PollRequest& request, std::string* even
       if (job.stage == Job::Stage::kGiven && WayOf(job.task.client_id) == caller.name) OfferAgain(job);
     }
   }
-  if (came == AggregatorSessions::Came::kNew) *event = fmt::format("aggregator '{}' has come", caller.name);
+  if (came == AggregatorSessions::Came::kNew) *event = fmt::format("aggregator '{}' has joined", caller.name);
   return absl::OkStatus();
 }
 
@@ -33,7 +33,7 @@ StatusOr<std::unique_ptr<ChunkWriter>> Aggregator::BeginPartial(const Caller& ca
     }
   }
   if (one == nullptr || !plans_.contains(one->plan)) {
-    return RefusedWriter("its round is closed; what of it came in time is in");
+    return RefusedWriter("its round is closed and has the updates that arrived in time");
   }
   const AggregationSpec& spec = plans_.at(one->plan).of(one->kind);
   if (std::string why = WrongSize("a partial", submission.bytes, MostSitePartialBytes(spec)); !why.empty()) {

@@ -87,8 +87,9 @@ StatusOr<SitePartial> ReadSitePartial(std::span<const std::byte> bytes, const Ag
     }
   }
   if (site.partial.tasks.size() != site.records.size() || site.records.empty()) {
-    return InvalidArgument("a site's partial has {} updates and {} records; each wants one, and it one at least",
-                           site.partial.tasks.size(), site.records.size());
+    return InvalidArgument(
+        "a site's partial has {} updates and {} records; it needs at least one update, and one record for each",
+        site.partial.tasks.size(), site.records.size());
   }
   if (site.partial.base_version != base_version) {
     return InvalidArgument("a site's partial starts from version {}, and its tasks from {}", site.partial.base_version,

@@ -79,7 +79,7 @@ void RunMachine::Handle(const StageDone& event, TimeMs now, Actions& actions) {
   if (!room && of.kind == TaskKind::kTrain && continuous()) {
     SetState(*slot, State::kTaken);
     actions.push_back(Refuse{lease->client_id, event.task, Refuse::Why::kBusy,
-                             fmt::format("round {} is full and being made; ask again", of.version)});
+                             fmt::format("round {} is full and being committed; ask again", of.version)});
     return;
   }
   if (!room) {

@@ -28,12 +28,13 @@ namespace {
 // Of whoever speaks for `serves`; its certificate, where there is one, says what it may be.
 Status CheckServes(const ServedStreams& shared, const Caller& caller, Serves::Kind serves) {
   if (serves == Serves::Kind::kAny && !shared.admit_sites) {
-    return PermissionDenied("'{}' wants to speak for every client of the run, and no such site is admitted here",
+    return PermissionDenied("'{}' asks for the tasks of every client of the run, and no such site is admitted here",
                             caller.name);
   }
   if (serves == Serves::Kind::kNames && !shared.admit_aggregators) {
     return PermissionDenied(
-        "'{}' wants to speak for the clients that call it, and no aggregator is admitted here; start this coordinator "
+        "'{}' asks for tasks of its own clients as an aggregator does, and none is admitted here; start this "
+        "coordinator "
         "with "
         "--aggregators",
         caller.name);

@@ -734,7 +734,7 @@ class KeyEffects(RivuletTest):
                    f"train={self.path('data/train.tfrecord')}")
         self.assertEqual(coordinator.wait(timeout=30), 0)
         self.assertEqual(self.query("SELECT status, error FROM client_rounds WHERE client_id = 'client-00000'",
-                                    db="deployed.sqlite"), [("dropped", "it was not heard of for 0.5 s")])
+                                    db="deployed.sqlite"), [("dropped", "it was silent for 0.5 s")])
 
     def test_server__presence(self):
         # A client that has joined and is silent for longer counts as a member and is not drawn; compare server.lease.
@@ -1033,7 +1033,7 @@ class KeyEffects(RivuletTest):
 
     def test_devices__failure(self):
         db = self.outcome({"devices.delay": "'60'", "devices.failure": "exponential(120)", "server.lease": 10})[1]
-        self.assertIn(("its device went away, and was not heard of for 10 s",),
+        self.assertIn(("its device disconnected and was silent for 10 s",),
                       self.query("SELECT error FROM client_rounds WHERE status = 'dropped'", db=db))
 
     def test_devices__availability(self):

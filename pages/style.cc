@@ -101,7 +101,8 @@ pre { overflow-x: auto; background: var(--head); padding: .8rem; border-radius: 
 #live-log .scroll { max-height: 16rem; overflow-y: auto; }
 @media (max-width: 75rem) {
   .cards { grid-template-columns: repeat(2, 1fr); }
-  th, td { padding: .36rem .45rem; }
+  th, td { padding: .36rem .45rem; } .rows th, .rows td { padding: .36rem .3rem; } .rows thead th { white-space: normal; vertical-align: bottom; font-size: .8rem; }
+  .rows td:not(.n) { white-space: normal; } .rows td:not(:first-child):not(:last-child) { overflow-wrap: break-word; } .rows td:first-child:not(.n) { min-width: 6rem; } .why { min-width: 8rem; }
   main { padding: 1.1rem 1rem 3rem; } .bar nav { padding: .55rem 1rem; }
   .runs th, .runs td { padding: .36rem .22rem; } .runs svg { width: 64px; } .runs td.differs { min-width: 8rem; } .differs .chip { max-width: 9rem; }
   .runs td.called, .runs td.began { white-space: normal; } .runs td.called .id { max-width: 8rem; white-space: nowrap; } .runs td.began { min-width: 6rem; }

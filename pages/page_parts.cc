@@ -111,7 +111,8 @@ std::string HtmlTable(const std::vector<std::string>& titles, const std::vector<
   for (const auto& row : rows) {
     html += "<tr>";
     for (size_t column = 0; column < row.size(); ++column)
-      if (!left_out[column]) html += fmt::format("{}{}</td>", row[column].empty() ? "<td>" : cells[column], row[column]);
+      if (!left_out[column])
+        html += fmt::format("{}{}</td>", row[column].empty() ? "<td>" : cells[column], row[column]);
     html += "</tr>\n";
   }
   return html + "</tbody></table></div>\n";

@@ -33,9 +33,7 @@ Status CheckServes(const ServedStreams& shared, const Caller& caller, Serves::Ki
   }
   if (serves == Serves::Kind::kNames && !shared.admit_aggregators) {
     return PermissionDenied(
-        "'{}' asks for tasks of its own clients as an aggregator does, and none is admitted here; start this "
-        "coordinator "
-        "with "
+        "'{}' is no admitted aggregator, and asks for the tasks of its clients; start this coordinator with "
         "--aggregators",
         caller.name);
   }

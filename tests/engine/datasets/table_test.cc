@@ -74,7 +74,10 @@ class TableTest : public DataTest {
 std::string TableWithGaps(const std::string& age_of_row_7) {
   std::string csv = "id,age,note,ward,y\n";
   for (int row = 0; row < 20; ++row)
-    csv += fmt::format("P{},{},,{},{}\n", row, row == 7 ? age_of_row_7 : row == 3 ? "?" : std::to_string(30 + row),
+    csv += fmt::format("P{},{},,{},{}\n", row,
+                       row == 7   ? age_of_row_7
+                       : row == 3 ? "?"
+                                  : std::to_string(30 + row),
                        row % 2 == 0 ? "east" : "west", row % 3 == 0 ? 1 : 0);
   return csv;
 }

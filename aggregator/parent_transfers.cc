@@ -160,7 +160,7 @@ Status Aggregator::Bring(CoordinatorCalls& calls, uint64_t gather, Gathering& ga
   if (absl::IsCancelled(result.status()) || absl::IsPermissionDenied(result.status())) return result.status();
   const bool refused = result.ok() && result->kind == SubmitResult::Kind::kRefused;
   if (!result.ok() || refused) {
-    Tell("warning", fmt::format("the partial of {} updates is lost: {}", gathering.records.size(),
+    Tell("warning", fmt::format("the partial sum of {} updates is lost: {}", gathering.records.size(),
                                 refused ? result->reason : std::string(Message(result.status()))));
   }
   MutexLock lock(mutex_);

@@ -39,7 +39,7 @@ StatusOr<std::unique_ptr<ChunkWriter>> Aggregator::BeginPartial(const Caller& ca
   if (std::string why = WrongSize("a partial", submission.bytes, MostSitePartialBytes(spec)); !why.empty()) {
     return RefusedWriter(std::move(why));
   }
-  return intake_.BeginPartial(fmt::format("partial {} of aggregator {}", submission.gather, caller.name), caller,
+  return intake_.BeginPartial(fmt::format("partial sum {} of aggregator {}", submission.gather, caller.name), caller,
                               submission, spec, one->base_version,
                               [this, caller, task = *one](StatusOr<SitePartial> site, std::span<const std::byte>,
                                                           const Intake::Release& release) {
@@ -86,7 +86,7 @@ StatusOr<SubmitResult> Aggregator::TakePartial(const Caller& caller, const Task&
     }
   }
   if (gathering == nullptr) {
-    Tell("warning", fmt::format("the partial of aggregator '{}' is refused: {}", caller.name, result.reason));
+    Tell("warning", fmt::format("the partial sum of aggregator '{}' is refused: {}", caller.name, result.reason));
     return result;
   }
   double fold_seconds = 0;

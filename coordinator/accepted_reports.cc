@@ -154,7 +154,7 @@ void AcceptedReports::Count(const LeftReport& left) {
   } else if (!counted.ok() && !stays) {
     store_.Remove(left.task);
   }
-  const std::string what = left.partial ? fmt::format("the partial of {} updates of site '{}'",
+  const std::string what = left.partial ? fmt::format("the partial sum of {} updates of site '{}'",
                                                       left.partial->tasks.size(), left.partial->site)
                                         : fmt::format("the update of client '{}'", left.client_id);
   std::string sentence =

@@ -66,7 +66,7 @@ TEST_F(WatchedIdentityTest, FileHalfCopied_IsPassedOverAndOneThatStaysSoIsToldOn
   told_.clear();
   Write("node.crt", "nothing");
   for (int i = 0; i < 4; ++i) EXPECT_EQ(watched_->Look()->serial, serial);
-  EXPECT_THAT(told_, ElementsAre(HasSubstr("those from before stay in force")));
+  EXPECT_THAT(told_, ElementsAre(HasSubstr("the earlier ones stay in force")));
 }
 
 TEST_F(WatchedIdentityTest, AnothersFolderOrNoListAnyMore_ChangesNothing) {

@@ -31,11 +31,12 @@ TEST(WholeRatiosTest, LongDecimals_AreRoundedToTheBillionthOfTheLargest) {
 TEST(WholeRatiosTest, WhatIsNoRatio_IsRefused) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   EXPECT_THAT(WholeRatios(std::vector<double>{1, -0.5}),
-              StatusIs(absl::StatusCode::kInvalidArgument, "must hold numbers of at least 0, not -0.5"));
+              testing::StatusIs(absl::StatusCode::kInvalidArgument, "must hold numbers of at least 0, not -0.5"));
   EXPECT_THAT(WholeRatios(std::vector<double>{1, kInfinity}),
-              StatusIs(absl::StatusCode::kInvalidArgument, "must hold finite numbers, not inf"));
-  EXPECT_THAT(WholeRatios(std::vector<double>{1.0 / 3, 1e12 / 3}),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("at least a billionth of the largest number")));
+              testing::StatusIs(absl::StatusCode::kInvalidArgument, "must hold finite numbers, not inf"));
+  EXPECT_THAT(
+      WholeRatios(std::vector<double>{1.0 / 3, 1e12 / 3}),
+      testing::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("at least a billionth of the largest number")));
 }
 
 }  // namespace

@@ -114,8 +114,9 @@ TEST_F(TableTest, Remedies_SeeRowsOfTheTest) {
 
 TEST_F(TableTest, Remedies_GuessNoNumber) {
   const TableOptions options = Options(TableWithGaps("$5"));
-  EXPECT_THAT(FindRemedies(options), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("--unit '$'")));
-  EXPECT_THAT(FindRemedies(Options("a,y\n1,0\n2\n")), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("1 cells")));
+  EXPECT_THAT(FindRemedies(options), testing::StatusIs(absl::StatusCode::kDataLoss, HasSubstr("--unit '$'")));
+  EXPECT_THAT(FindRemedies(Options("a,y\n1,0\n2\n")),
+              testing::StatusIs(absl::StatusCode::kDataLoss, HasSubstr("1 cells")));
 }
 
 TEST_F(TableTest, CsvCells_AreReadAsTheRfcHasThem) {

@@ -377,8 +377,11 @@ class Dashboard(RivuletTest):
         seen = {}
         for path in ("/", f"/run?id={ids[0]}", f"/round?run={ids[0]}&round=2", f"/client?run={ids[0]}&client={client}",
                      f"/model?run={ids[0]}", f"/labels?run={ids[0]}", f"/compare?run={ids[0]}&run={ids[1]}"):
-            found = [attributes["href"] for tag, attributes in self.page(path).elements if tag == "a" and "download" in attributes]
+            elements = self.page(path).elements
+            found = [attributes["href"] for tag, attributes in elements if tag == "a" and "download" in attributes]
             self.assertTrue(found, path)
+            tables = sum(tag == "table" for tag, _ in elements)
+            self.assertLessEqual(tables, sum(address.startswith("/table.csv") and "of=curve" not in address for address in found), path)
             for address in found:
                 connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
                 connection.request("GET", address)

@@ -27,7 +27,7 @@ inline constexpr milliseconds kStreamPatience{250};  // of one Next, and so the 
 inline constexpr milliseconds kFarewell{1000};       // for a peer that was refused to read why
 
 inline const HttpRefusal kNoSuchPage{404, "No such page", "There is nothing under this address."};
-inline const HttpRefusal kNoFeed{404, "Nothing goes on", "There is no feed of this."};
+inline const HttpRefusal kNoFeed{404, "No run is in progress", "There is no feed of this."};
 inline const HttpRefusal kLongBody{413, "Too long", "The body of this request is longer than is read here."};
 inline const HttpRefusal kNoRoom{503, "Busy", "Too many bodies are being read; try again later."};
 inline const HttpRefusal kTooManyFeeds{503, "Too many look on",

@@ -63,7 +63,7 @@ Status FindOutputs(Under& request) {
     }
     const auto index = static_cast<size_t>(found - outputs.begin());
     if (std::ranges::count(request.outputs, index) > 0)
-      return InvalidArgument("the output '{}' is asked for twice", name);
+      return InvalidArgument("the output '{}' is requested twice", name);
     request.outputs.push_back(index);
   }
   if (request.outputs.empty())

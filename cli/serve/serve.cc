@@ -106,7 +106,7 @@ StatusOr<std::unique_ptr<RunFollower>> ReadFollow(const ServeArguments& argument
                                                   const ServedPlanOptions& plan) {
   if (arguments.follow.empty()) {
     if (!arguments.least.empty() || !arguments.max_drop.empty())
-      return UsageError("--min and --max-drop hold back what --follow brings; give --follow too");
+      return UsageError("--min and --max-drop apply to new versions of --follow; give --follow too");
     return nullptr;
   }
   if (dbs.size() > 1) return UsageError("--follow names a run of one history; give one --db");

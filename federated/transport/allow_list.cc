@@ -46,7 +46,7 @@ Status AllowList::Admit(const Caller& caller) {
     if (names_.contains(caller.name) || aggregators_.contains(caller.name)) return absl::OkStatus();
   }
   if (const Status read = Read(); !read.ok()) {
-    teller_.Tell(fmt::format("the list of clients was not read anew: {}", Message(read)));
+    teller_.Tell(fmt::format("the list of clients could not be read again: {}", Message(read)));
   } else {
     MutexLock lock(mutex_);
     if (names_.contains(caller.name)) return absl::OkStatus();

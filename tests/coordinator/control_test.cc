@@ -390,7 +390,7 @@ TEST_F(ControlTest, Stop_MakesTheOpenRoundAndAbortDoesNot) {
   EXPECT_THAT(Do("stop", ""), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("say which")));
   EXPECT_THAT(Do("stop", "other"), StatusIs(absl::StatusCode::kNotFound, HasSubstr(stopped->run_id())));
   ASSERT_OK_AND_ASSIGN(const std::string sentence, Do("stop", "stopped"));
-  EXPECT_THAT(sentence, HasSubstr("ends once round 1 is made"));
+  EXPECT_THAT(sentence, HasSubstr("ends once round 1 is committed"));
   EXPECT_FALSE(stopped->over());
   ASSERT_OK(Do("abort", "aborted", "wrong data"));
   EXPECT_THAT(aborted->Wait(), StatusIs(absl::StatusCode::kCancelled, HasSubstr("after round 0")));

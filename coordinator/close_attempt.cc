@@ -207,6 +207,7 @@ AttemptCloser::Outcome AttemptCloser::MakeRound(AttemptJob& job) {
   }
   end.aggregate_seconds += made->aggregate_seconds;
   end.evaluate_seconds = made->evaluate_seconds;
+  if (setup_.number_rule != nullptr) end.clip = setup_.number_rule->UnitOf(*base->numbers);
   end.model_digest = version->digest;
   end.central = std::move(made->central);
   if (options_.fleet != nullptr) {

@@ -59,14 +59,15 @@ StatusOr<std::unique_ptr<RunPrivacy>> RunPrivacy::With(std::shared_ptr<const Noi
   const AggregationSpec& spec = parts.aggregation;
   const privacy::SumBound bound = {parts.noise.clip, spec.parts.at(0).elements,
                                    spec.fraction_bits(spec.parts[0]) + spec.weight_fraction_bits};
-  RIVULET_ASSIGN_OR_RETURN(privacy::SumNoise noise,
-                           privacy::SumNoise::Create(key, parts.noise.multiplier, bound, parts.noise.bands));
+  RIVULET_ASSIGN_OR_RETURN(
+      privacy::SumNoise noise,
+      privacy::SumNoise::Create(key, parts.noise.multiplier, bound, parts.noise.bands, parts.noise.count_deviation));
   const NoisedRounds attempt = {.noise = privacy::NoiseLaw::kDiscreteGaussian,
                                 .multiplier = noise.multiplier(),
                                 .sampling = sampling.kind,
                                 .rate = sampling.rate,
                                 .sensitivity = noise.sensitivity(),
-                                .dimension = noise.elements()};
+                                .dimension = noise.dimension()};
   return std::unique_ptr<RunPrivacy>(new RunPrivacy(std::move(noise), std::move(key), attempt,
                                                     privacy::SpendBook(sampling.relation, scenario.privacy.delta),
                                                     scenario.privacy.epsilon, parts.noise));

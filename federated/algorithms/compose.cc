@@ -113,7 +113,8 @@ StatusOr<Composition> Compose(const Scenario& scenario, const ModelLayout& layou
   spec.max_weight = scenario.server.max_weight;
   RIVULET_RETURN_IF_ERROR(ValidateSpec(spec));
   const PrivacyConfig& privacy = scenario.privacy;
-  if (privacy.clip > 0) composition.mechanisms.push_back({"clip", {{"norm", privacy.clip}}});
+  if (privacy.clip > 0 && !composition.sent_in_clips)
+    composition.mechanisms.push_back({"clip", {{"norm", privacy.clip}}});
   if (privacy.clip > 0 && privacy.noise > 0) {
     composition.mechanisms.push_back(
         {"noise", {{"deviation", privacy.noise * privacy.clip}, {"source", privacy.noise_source}}});

@@ -9,7 +9,9 @@
 // The noise is an exact discrete Gaussian on the integer sums (federated/privacy/sum_noise.h), of z times the norm that
 // one rounded update has at most. Without clip and noise, and with an update of each planned client, it is federated
 // averaging with uniform weights, to the bit. The paper draws each client with a probability: selection.name =
-// "poisson". The coordinator accounts for the rounds (coordinator/run_privacy.h). The models alone are private: the
+// "poisson". With clip_quantile the clip follows a quantile of the updates' norms (Andrew et al. 2021,
+// arXiv:1905.03871): a number that goes with each task, and moves by one more noised word of the sums. The coordinator
+// accounts for the rounds (coordinator/run_privacy.h). The models alone are private: the
 // server and its history see what each client reports.
 #include <algorithm>
 #include <bit>
@@ -18,6 +20,8 @@
 
 #include "federated/algorithms/algorithm.h"
 #include "federated/algorithms/most_updates.h"
+#include "federated/numbers/number_rule.h"
+#include "federated/privacy/adaptive_clip.h"
 #include "federated/privacy/banded_noise.h"
 #include "federated/privacy/sum_noise.h"
 
@@ -57,6 +61,34 @@ Setting Bands() {
   return bands;
 }
 
+Setting ClipQuantile() {
+  Setting quantile =
+      Float("clip_quantile", 0,
+            "Adaptive clipping (Andrew et al. 2021, arXiv:1905.03871): the clip starts at `privacy.clip` "
+            "and follows this quantile of the updates' norms. 0: the clip stays.")
+          .Between(0, 0.999);
+  quantile.example = "0.5";
+  return quantile;
+}
+
+Setting ClipLearningRate() {
+  Setting rate = Float("clip_learning_rate", 0.2,
+                       "How fast the logarithm of the clip follows; read where `clip_quantile` is above 0.")
+                     .Between(0, 10);
+  rate.example = "0.1";
+  return rate;
+}
+
+Setting ClipCountStddev() {
+  Setting deviation = Float("clip_count_stddev", 0,
+                            "Standard deviation of the noise in the number of unclipped updates, sigma_b of the paper. "
+                            "The noise in the updates grows so that both together spend `noise_multiplier`. 0: "
+                            "`server.clients_per_round` / 20.")
+                          .Between(0, 1e6);
+  deviation.example = "5";
+  return deviation;
+}
+
 double NormOf(const std::vector<double>& values) {
   return std::sqrt(std::inner_product(values.begin(), values.end(), values.begin(), 0.0));
 }
@@ -94,6 +126,66 @@ Status CheckNoise(const AlgorithmContext& context) {
   return absl::OkStatus();
 }
 
+// What adaptive clipping cannot be combined with, each by its key.
+Status CheckAdaptive(const AlgorithmContext& context) {
+  const Scenario& scenario = context.scenario;
+  const auto with = [](const std::string& key, const std::string& reason) {
+    return InvalidArgument("[algorithm] name = \"dp_fedavg\" with clip_quantile and {}: {}", key, reason);
+  };
+  if (scenario.privacy.clip == 0) {
+    return with("privacy.clip = 0", "the clip starts at privacy.clip; set it above 0, such as 0.1");
+  }
+  if (context.settings.integer("bands") > 1) {
+    return with("bands", "correlated noise needs one clip in all versions; set bands = 1, or clip_quantile = 0");
+  }
+  if (scenario.secure.on()) {
+    return with(fmt::format("privacy.secure = \"{}\"", scenario.secure.protocol),
+                "the count of unclipped updates is no part of the secure sum; set clip_quantile = 0");
+  }
+  if (scenario.privacy.noise > 0) {
+    return with("privacy.noise", "clients' noise is a multiple of a fixed clip; set privacy.noise = 0");
+  }
+  if (scenario.server.base == "latest") {
+    return with("server.base = \"latest\"", "updates of one sum need one clip; leave it at \"committed\"");
+  }
+  if (scenario.update.codec != "f32") {
+    return with(fmt::format("update.codec = \"{}\"", scenario.update.codec),
+                "a decoded update may exceed the clip; leave it at \"f32\"");
+  }
+  if (context.layout.elements(Segment::kShared) > 0) {
+    return with("running statistics in the model",
+                "they would be clipped and scaled with the update; take a model without batch normalisation");
+  }
+  return absl::OkStatus();
+}
+
+// Deviation of the noise in the sum of +-1: twice that of the paper's sum of b - 1/2.
+double CountDeviation(const AlgorithmContext& context) {
+  const double stddev = context.settings.number("clip_count_stddev");
+  return 2 * (stddev > 0 ? stddev : static_cast<double>(context.scenario.server.clients_per_round) / 20);
+}
+
+Status ClipAdaptively(const AlgorithmContext& context, Composition& composition) {
+  RIVULET_RETURN_IF_ERROR(CheckAdaptive(context));
+  const Scenario& scenario = context.scenario;
+  composition.sent_in_clips = true;
+  composition.mechanisms = {{"adaptive_clip"}};
+  composition.numbers = {"clip"};
+  composition.number_rule = {"adaptive_clip",
+                             {{"first", scenario.privacy.clip},
+                              {"quantile", context.settings.number("clip_quantile")},
+                              {"learning_rate", context.settings.number("clip_learning_rate")},
+                              {"planned", static_cast<double>(scenario.server.clients_per_round)}}};
+  composition.aggregation.scalars = {{kUnclipped, "one"}};
+  const double z = context.settings.number("noise_multiplier"), deviation = CountDeviation(context);
+  if (z == 0 || (deviation > z && deviation >= 0.25)) return absl::OkStatus();
+  return InvalidArgument(
+      "[algorithm] name = \"dp_fedavg\" with clip_quantile: noise of the deviation {:g} in the number of unclipped "
+      "updates spends more than noise_multiplier = {:g} allows; set clip_count_stddev above {:g}, or raise "
+      "server.clients_per_round",
+      deviation / 2, z, std::max(z, 0.25) / 2);
+}
+
 StatusOr<Composition> DpFedAvg(const AlgorithmContext& context) {
   RIVULET_ASSIGN_OR_RETURN(Composition composition, FedAvg(context));
   const Scenario& scenario = context.scenario;
@@ -102,6 +194,8 @@ StatusOr<Composition> DpFedAvg(const AlgorithmContext& context) {
                                     .weigh = "one",
                                     .denominator = {.kind = Denominator::Kind::kConstant, .constant = planned}}};
   const double z = context.settings.number("noise_multiplier");
+  const bool adaptive = context.settings.number("clip_quantile") > 0;
+  if (adaptive) RIVULET_RETURN_IF_ERROR(ClipAdaptively(context, composition));
   if (z == 0) return composition;
   RIVULET_RETURN_IF_ERROR(CheckNoise(context));
   // Sums as fine as exact noise takes; a coarser setting stays.
@@ -113,16 +207,14 @@ StatusOr<Composition> DpFedAvg(const AlgorithmContext& context) {
         "= {} or more, so that noise of one client's versions is independent",
         bands, bands);
   }
-  const int finest = privacy::MostFractionBits(z, scenario.privacy.clip, bands);
+  const double clip = adaptive ? 1 : scenario.privacy.clip;  // of what is sent
+  const double of_sums = adaptive ? privacy::UpdateMultiplierFor(z, CountDeviation(context)) : z;
+  const int finest = privacy::MostFractionBits(of_sums, clip, bands);
   const int count_bits = std::bit_width(static_cast<uint64_t>(MostUpdatesOf(scenario) - 1));
   delta.value_bits = std::max(delta.value_bits, delta.sum_bits - 2 - count_bits - finest);
-  composition.noise = {z,
-                       scenario.privacy.clip,
-                       context.settings.text("noise_source") == kSeeded,
-                       SamplingRateOf(scenario),
-                       bands,
-                       separation,
-                       z / NormOf(privacy::SquareRootBands(bands))};
+  composition.noise = {
+      z,     clip,       context.settings.text("noise_source") == kSeeded, SamplingRateOf(scenario),
+      bands, separation, adaptive ? CountDeviation(context) : 0,           z / NormOf(privacy::SquareRootBands(bands))};
   return composition;
 }
 
@@ -132,7 +224,7 @@ RIVULET_ALGORITHM(
     "norm `privacy.clip`, and the server adds an exact discrete Gaussian to their sum. All updates count the same, and "
     "the sum is divided by `server.clients_per_round` for any number of updates. Each round has its epsilon, and "
     "`privacy.epsilon` ends the run.",
-    {NoiseMultiplier(), NoiseSource(), Bands()}, DpFedAvg,
+    {NoiseMultiplier(), NoiseSource(), Bands(), ClipQuantile(), ClipLearningRate(), ClipCountStddev()}, DpFedAvg,
     "K = server.clients_per_round,  S = privacy.clip,  z = noise_multiplier\n"
     "w ← w + server.learning_rate · ( (1/K) · Σ_k (w_k − w) · min(1, S / ‖w_k − w‖) + N(0, (z · S / K)²) )");
 

@@ -59,13 +59,14 @@ struct TaskPolicy {
 
 // Noise that the server adds to the integer sums of each version (federated/privacy/sum_noise.h).
 struct CentralNoise {
-  double multiplier = 0;     // deviation over the clip; 0: none
-  double clip = 0;           // largest norm of an update
-  bool seeded = false;       // it follows from run.seed: a simulation's
-  double sampling_rate = 1;  // of Poisson cohorts; 1: of others
-  int64_t bands = 1;         // above 1: the noise of versions is correlated (federated/privacy/correlated_noise.h)
-  int64_t separation = 1;    // versions between two of one client's, as its selection keeps them
-  double claimed = 0;        // what one task spends, as the multiplier of one round: plans say it
+  double multiplier = 0;       // deviation over the clip; 0: none
+  double clip = 0;             // largest norm of an update
+  bool seeded = false;         // it follows from run.seed: a simulation's
+  double sampling_rate = 1;    // of Poisson cohorts; 1: of others
+  int64_t bands = 1;           // above 1: the noise of versions is correlated (federated/privacy/correlated_noise.h)
+  int64_t separation = 1;      // versions between two of one client's, as its selection keeps them
+  double count_deviation = 0;  // of the count that adaptive clipping needs, over its +-1; 0: none
+  double claimed = 0;          // what one task spends, as the multiplier of one round: plans say it
   bool any() const { return multiplier > 0; }
 };
 
@@ -87,9 +88,11 @@ struct Composition {
   // the model has local variables it is "params", whatever stands here.
   std::string personal;
   std::vector<PassBuilder> adaptation;  // what a client runs before it measures that; nothing of it is kept
-  AggregationSpec aggregation;          // how updates are summed, with the bounds that the plan states
-  std::vector<LocalPass> evaluation;    // of a task that measures a version; empty: the plan has none
-  std::vector<PieceSpec> mechanisms;    // what is done to an update before it is encoded
+  // Updates are sent as multiples of the task's number "clip", of a norm of at most 1, and no fixed clip applies.
+  bool sent_in_clips = false;
+  AggregationSpec aggregation;        // how updates are summed, with the bounds that the plan states
+  std::vector<LocalPass> evaluation;  // of a task that measures a version; empty: the plan has none
+  std::vector<PieceSpec> mechanisms;  // what is done to an update before it is encoded
   // What is done to the means before the server takes a step with them (federated/mechanisms/mean_mechanisms.h), and
   // what becomes of them. No plan says it, as clients have nothing to do with it.
   std::vector<PieceSpec> mean_mechanisms;

@@ -140,7 +140,7 @@ Status CheckAdaptive(const AlgorithmContext& context) {
   }
   if (scenario.secure.on()) {
     return with(fmt::format("privacy.secure = \"{}\"", scenario.secure.protocol),
-                "the count of unclipped updates is no part of the secure sum; set clip_quantile = 0");
+                "clipping adaptively is not available with secure sums; set clip_quantile = 0");
   }
   if (scenario.privacy.noise > 0) {
     return with("privacy.noise", "clients' noise is a multiple of a fixed clip; set privacy.noise = 0");

@@ -292,7 +292,7 @@ TEST(DpFedAvg, WhatAdaptiveClippingCannotBeCombinedWith_IsRefusedByItsKey) {
   EXPECT_THAT(refusal([](Scenario& s) { s.algorithm.settings["bands"] = int64_t{4}; }),
               HasSubstr("bands: correlated noise needs one clip"));
   EXPECT_THAT(refusal([](Scenario& s) { s.secure.protocol = "arithmetic"; }),
-              HasSubstr("privacy.secure = \"arithmetic\": the count"));
+              HasSubstr("privacy.secure = \"arithmetic\": clipping adaptively"));
   EXPECT_THAT(refusal([](Scenario& s) { s.privacy.noise = 1; }), HasSubstr("privacy.noise: clients' noise"));
   EXPECT_THAT(refusal([](Scenario& s) { s.server.base = "latest"; }), HasSubstr("need one clip"));
   EXPECT_THAT(refusal([](Scenario& s) { s.update.codec = "bf16"; }), HasSubstr("update.codec = \"bf16\""));

@@ -186,7 +186,7 @@ AttemptCloser::Outcome AttemptCloser::MakeRound(AttemptJob& job) {
                                options_.training,
                                setup_.number_rule.get(),
                                setup_.number_rule == nullptr ? std::vector<ReportedLoss>() : ReportedLosses(job),
-                               setup_.privacy == nullptr ? nullptr : &setup_.privacy->noise()};
+                               setup_.privacy == nullptr ? nullptr : setup_.privacy->noise()};
   StatusOr<MadeVersion> made =
       MakeVersion(*base, std::move(aggregation), StalenessOf(round, parts_.policy.staleness_exponent), update,
                   measure ? options_.evaluator : nullptr, options_.tracer);

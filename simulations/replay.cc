@@ -332,7 +332,7 @@ class RecordedVersions final : public TaskInputs {
         static_cast<ServerState&>(current_),
         MakeVersion(current_, std::move(aggregation), StalenessOf(version, dial_.staleness_exponent),
                     {*optimizer_, ServerLearningRate(scenario_.server, version), &mean_mechanisms_, version, training_,
-                     number_rule_.get(), told, privacy_ == nullptr ? nullptr : &privacy_->noise()},
+                     number_rule_.get(), told, privacy_ == nullptr ? nullptr : privacy_->noise()},
                     nullptr, options_.instruments.tracer));
     RIVULET_RETURN_IF_ERROR(CheckDigest(version, tasks));
     RIVULET_RETURN_IF_ERROR(KeepBase(version));

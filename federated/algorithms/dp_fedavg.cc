@@ -17,18 +17,24 @@
 #include <bit>
 #include <cmath>
 #include <numeric>
+#include <string_view>
 
 #include "federated/algorithms/algorithm.h"
 #include "federated/algorithms/most_updates.h"
 #include "federated/numbers/number_rule.h"
 #include "federated/privacy/adaptive_clip.h"
 #include "federated/privacy/banded_noise.h"
+#include "federated/privacy/distributed_noise.h"
 #include "federated/privacy/sum_noise.h"
 
 namespace rivulet {
 namespace {
 
 constexpr char kSecure[] = "secure", kSeeded[] = "seeded";
+constexpr char kCentral[] = "central", kDistributed[] = "distributed";
+// Whole numbers of units that float32 holds, and the deviations beyond which a value of noise is never drawn.
+constexpr int kUnitBits = 23;
+constexpr double kReachInDeviations = 12;
 
 Setting NoiseMultiplier() {
   Setting z = Float("noise_multiplier", 1,
@@ -48,6 +54,16 @@ Setting NoiseSource() {
           .OneOf({kSecure, kSeeded});
   source.example = "\"seeded\"";
   return source;
+}
+
+Setting NoiseBy() {
+  Setting by = Text("noise", kCentral,
+                    "`central`: the server adds the noise to the sum, and is trusted with updates. `distributed`: each "
+                    "client adds its share to its own update before it is summed (Kairouz et al. 2021, "
+                    "arXiv:2102.06387), so the server never has a sum without noise. It needs `privacy.secure`.")
+                   .OneOf({kCentral, kDistributed});
+  by.example = "\"distributed\"";
+  return by;
 }
 
 Setting Bands() {
@@ -112,7 +128,7 @@ Status CheckNoise(const AlgorithmContext& context) {
         "the noise would be too small; leave it at \"f32\"",
         scenario.update.codec);
   }
-  if (scenario.server.sum_bits != 64) {
+  if (scenario.server.sum_bits != 64 && context.settings.text("noise") == kCentral) {
     return InvalidArgument(
         "[algorithm] name = \"dp_fedavg\" with server.sum_bits = {}: such sums have no room for exact noise; set it to "
         "64",
@@ -186,6 +202,51 @@ Status ClipAdaptively(const AlgorithmContext& context, Composition& composition)
       deviation / 2, z, std::max(z, 0.25) / 2);
 }
 
+// Honest clients in the smallest sum that can be revealed: the promise rests on their noise together.
+int64_t LeastHonest(const SecureConfig& secure) {
+  return secure.protocol == "arithmetic" ? secure.min_survivors : secure.least_sum;
+}
+
+// Noise of each client, sized for the smallest sum. The part's range leaves room for it, so no word wraps around.
+Status LetClientsAddNoise(const AlgorithmContext& context, Composition& composition) {
+  const Scenario& scenario = context.scenario;
+  const auto refuse = [](std::string_view reason) {
+    return InvalidArgument("[algorithm] name = \"dp_fedavg\" with noise = \"distributed\": {}", reason);
+  };
+  if (!scenario.secure.on()) {
+    return refuse("the coordinator would see single updates, whose own noise is small; set privacy.secure");
+  }
+  if (context.settings.integer("bands") > 1) {
+    return refuse("clients cannot correlate the noise of versions; set bands = 1");
+  }
+  if (scenario.privacy.noise > 0) return refuse("privacy.noise adds other noise of each client; set it to 0");
+  CentralNoise& noise = composition.noise;
+  PartSpec& delta = composition.aggregation.parts[0];
+  const int64_t honest = LeastHonest(scenario.secure), most = MostUpdatesOf(scenario);
+  const double each = noise.multiplier * noise.clip / std::sqrt(static_cast<double>(honest));
+  const double reach = noise.clip * (1 + 0x1p-20) + kReachInDeviations * each;
+  const int reach_bits = static_cast<int>(std::ceil(std::log2(reach)));
+  if (reach_bits < -30 || reach_bits > 30) {
+    return refuse(
+        fmt::format("values reach {:g} with their noise, and words take 2^-30 to 2^30; change privacy.clip", reach));
+  }
+  delta.value_bits = reach_bits;
+  const int count_bits = std::bit_width(static_cast<uint64_t>(most - 1));
+  const int of_words = static_cast<int>(scenario.server.sum_bits) - 2 - reach_bits - count_bits;
+  noise.fraction_bits = std::min(kUnitBits - reach_bits, of_words);
+  const int64_t elements = context.layout.parameters();
+  const auto sized =
+      privacy::SizeDistributedNoise({.multiplier = noise.multiplier,
+                                     .sensitivity = privacy::NormInUnits({noise.clip, elements, noise.fraction_bits}),
+                                     .dimension = elements,
+                                     .least_honest = honest,
+                                     .most_clients = most});
+  if (!sized.ok()) return refuse(Message(sized.status()));
+  noise.contributors = honest;
+  noise.each = sized->each.value();
+  return absl::OkStatus();
+}
+
 StatusOr<Composition> DpFedAvg(const AlgorithmContext& context) {
   RIVULET_ASSIGN_OR_RETURN(Composition composition, FedAvg(context));
   const Scenario& scenario = context.scenario;
@@ -212,19 +273,28 @@ StatusOr<Composition> DpFedAvg(const AlgorithmContext& context) {
   const int finest = privacy::MostFractionBits(of_sums, clip, bands);
   const int count_bits = std::bit_width(static_cast<uint64_t>(MostUpdatesOf(scenario) - 1));
   delta.value_bits = std::max(delta.value_bits, delta.sum_bits - 2 - count_bits - finest);
-  composition.noise = {
-      z,     clip,       context.settings.text("noise_source") == kSeeded, SamplingRateOf(scenario),
-      bands, separation, adaptive ? CountDeviation(context) : 0,           z / NormOf(privacy::SquareRootBands(bands))};
+  composition.noise = {.multiplier = z,
+                       .clip = clip,
+                       .seeded = context.settings.text("noise_source") == kSeeded,
+                       .sampling_rate = SamplingRateOf(scenario),
+                       .bands = bands,
+                       .separation = separation,
+                       .count_deviation = adaptive ? CountDeviation(context) : 0,
+                       .claimed = z / NormOf(privacy::SquareRootBands(bands))};
+  if (context.settings.text("noise") == kDistributed) {
+    RIVULET_RETURN_IF_ERROR(LetClientsAddNoise(context, composition));
+  }
   return composition;
 }
 
 RIVULET_ALGORITHM(
     dp_fedavg_registration, "dp_fedavg", "McMahan et al. 2018, arXiv:1710.06963, algorithm 1",
-    "Federated averaging with differential privacy for clients that trust the server: each clips its update to the "
-    "norm `privacy.clip`, and the server adds an exact discrete Gaussian to their sum. All updates count the same, and "
-    "the sum is divided by `server.clients_per_round` for any number of updates. Each round has its epsilon, and "
+    "Federated averaging with differential privacy: each client clips its update to the norm `privacy.clip`, and their "
+    "sum gets exact discrete Gaussian noise, from a trusted server or from the clients. All updates count the same, "
+    "and the sum is divided by `server.clients_per_round` for any number of updates. Each round has its epsilon, and "
     "`privacy.epsilon` ends the run.",
-    {NoiseMultiplier(), NoiseSource(), Bands(), ClipQuantile(), ClipLearningRate(), ClipCountStddev()}, DpFedAvg,
+    {NoiseMultiplier(), NoiseSource(), NoiseBy(), Bands(), ClipQuantile(), ClipLearningRate(), ClipCountStddev()},
+    DpFedAvg,
     "K = server.clients_per_round,  S = privacy.clip,  z = noise_multiplier\n"
     "w ← w + server.learning_rate · ( (1/K) · Σ_k (w_k − w) · min(1, S / ‖w_k − w‖) + N(0, (z · S / K)²) )");
 

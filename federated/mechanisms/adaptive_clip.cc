@@ -15,7 +15,7 @@ class ClipToNumber final : public Mechanism {
   Status Apply(std::span<const std::span<float>> parts, Draws&, Scalars& declared) const override {
     const auto found = declared.find("clip");
     if (found == declared.end() || !(found->second > 0) || !std::isfinite(found->second)) {
-      return InvalidArgument("the task brings no clip above 0, to which its update is to be clipped");
+      return InvalidArgument("the task has no number \"clip\" above 0, and its update cannot be clipped");
     }
     double squares = 0;
     for (const std::span<float> part : parts) {

@@ -57,7 +57,8 @@ struct TaskPolicy {
   double staleness_exponent = 0;  // an update τ versions late counts 1 / (1 + τ)^this
 };
 
-// Noise that the server adds to the integer sums of each version (federated/privacy/sum_noise.h).
+// Noise in the integer sums of each version: added by the server (federated/privacy/sum_noise.h), or by each client to
+// its own update (federated/privacy/distributed_noise.h).
 struct CentralNoise {
   double multiplier = 0;       // deviation over the clip; 0: none
   double clip = 0;             // largest norm of an update
@@ -67,7 +68,13 @@ struct CentralNoise {
   int64_t separation = 1;      // versions between two of one client's, as its selection keeps them
   double count_deviation = 0;  // of the count that adaptive clipping needs, over its +-1; 0: none
   double claimed = 0;          // what one task spends, as the multiplier of one round: plans say it
+  // Of noise by clients, in units of 2^-fraction_bits: the parameter of one client's, and the number of honest clients
+  // in the smallest sum that can be revealed; 0: the server adds the noise.
+  int64_t contributors = 0;
+  double each = 0;
+  int fraction_bits = 0;
   bool any() const { return multiplier > 0; }
+  bool by_clients() const { return contributors > 0; }
 };
 
 struct Composition {

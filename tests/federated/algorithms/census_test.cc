@@ -32,6 +32,7 @@ const std::map<std::string, std::string>& OptionTests() {
       {"dp_fedavg.clip_count_stddev", "DpFedAvg.ClipCountStddev_IsPaidForByTheUpdates"},
       {"dp_fedavg.clip_learning_rate", "DpFedAvg.ClipQuantileAndLearningRate_SayWhereTheClipGoesAndHowFast"},
       {"dp_fedavg.clip_quantile", "DpFedAvg.ClipQuantileAndLearningRate_SayWhereTheClipGoesAndHowFast"},
+      {"dp_fedavg.noise", "DpFedAvg.DistributedNoise_OfTheSmallestSumIsWhatIsPromised"},
       {"dp_fedavg.noise_multiplier", "DpFedAvg.NoiseMultiplier_IsTheDeviationOverWhatOneClientCanDo"},
       {"dp_fedavg.noise_source", "DpFedAvg.NoiseSource_SeededIsOfSeedAndVersionAndElseItIsSecret"},
       {"external.function", "ExternalRule.Function_IsARecordAlone"},

@@ -201,6 +201,82 @@ TEST(DpFedAvg, PoissonCohorts_LeaveRoomForMoreThanArePlanned) {
   EXPECT_TRUE(testing::SeededNoise(composition, composition.aggregation, 1).has_value());
 }
 
+Scenario DistributedScenario(double clip, double noise_multiplier, int64_t planned, int64_t honest) {
+  Scenario scenario = PrivateScenario(clip, noise_multiplier, planned);
+  scenario.algorithm.settings["noise"] = std::string("distributed");
+  scenario.secure = {.protocol = "arithmetic", .min_survivors = honest, .min_cohort = honest};
+  return scenario;
+}
+
+// What a client sends of an update: whole numbers of units, as the words of a secure sum are.
+std::vector<float> SentNoised(const Composition& composition, std::vector<float> update, uint32_t client) {
+  const std::span<float> part = update;
+  Scalars declared;
+  for (const PieceSpec& piece : composition.mechanisms) {
+    const auto mechanism = Mechanism::Create(piece);
+    EXPECT_OK(mechanism);
+    Draws draws(StreamFor(client, "", Purpose::kNoise), 0);
+    EXPECT_OK((*mechanism)->Apply({&part, 1}, draws, declared));
+  }
+  for (const float value : update) {
+    const double units = std::ldexp(static_cast<double>(value), composition.noise.fraction_bits);
+    if (units == std::trunc(units) && std::abs(units) < 0x1p24) continue;
+    ADD_FAILURE() << value << " is no whole number of units";
+    break;
+  }
+  return update;
+}
+
+// Ten clients send the same; five of them are the smallest sum, and have all of the promised noise.
+TEST(DpFedAvg, DistributedNoise_OfTheSmallestSumIsWhatIsPromised) {
+  constexpr size_t kElements = 100'000;
+  constexpr double kClip = 0.5;
+  constexpr uint32_t kHonest = 5;
+  for (const double z : {0.7, 3.0}) {
+    for (const int64_t bits : {64, 32}) {
+      Scenario scenario = DistributedScenario(kClip, z, 10, kHonest);
+      scenario.server.sum_bits = bits;
+      ASSERT_OK_AND_ASSIGN(const Composition composition, ComposeFor(scenario, kElements));
+      EXPECT_EQ(composition.noise.contributors, kHonest);
+      const PartSpec& part = composition.aggregation.parts[0];
+      EXPECT_GE(composition.aggregation.fraction_bits(part), composition.noise.fraction_bits) << "words hold the units";
+      EXPECT_GE(std::ldexp(1.0, part.value_bits), kClip + 12 * z * kClip / std::sqrt(kHonest)) << "room for tails";
+      std::vector<double> sum(kElements);
+      for (uint32_t client = 0; client < kHonest; ++client) {
+        const std::vector<float> sent = SentNoised(composition, std::vector<float>(kElements, 1e-4f), client);
+        for (size_t i = 0; i < kElements; ++i) sum[i] += static_cast<double>(sent[i]) - 1e-4;
+      }
+      EXPECT_NEAR(Length(sum) / std::sqrt(kElements), z * kClip, 0.01 * z * kClip) << z << " " << bits;
+    }
+  }
+  ASSERT_OK_AND_ASSIGN(const Composition composition, ComposeFor(DistributedScenario(1, 1, 10, 5), 64));
+  EXPECT_EQ(SentNoised(composition, std::vector<float>(64), 3), SentNoised(composition, std::vector<float>(64), 3));
+  EXPECT_NE(SentNoised(composition, std::vector<float>(64), 3), SentNoised(composition, std::vector<float>(64), 4));
+}
+
+TEST(DpFedAvg, NoiseOfClientsThatNobodyWouldSum_IsRefusedByItsKey) {
+  Scenario plain = DistributedScenario(1, 1, 10, 5);
+  plain.secure = {};
+  EXPECT_THAT(ErrorOf(ComposeFor(plain, 4)), HasSubstr("noise = \"distributed\": the coordinator would see single"));
+  Scenario noisy = DistributedScenario(1, 1, 10, 5);
+  noisy.privacy.noise = 1;
+  EXPECT_THAT(ErrorOf(ComposeFor(noisy, 4)), HasSubstr("privacy.noise adds other noise"));
+  Scenario banded = DistributedScenario(1, 1, 10, 5);
+  banded.algorithm.settings["bands"] = int64_t{2};
+  banded.selection = {.name = "spaced", .settings = {{"separation", int64_t{2}}}};
+  EXPECT_THAT(ErrorOf(ComposeFor(banded, 4)), HasSubstr("clients cannot correlate"));
+  EXPECT_THAT(ErrorOf(ComposeFor(DistributedScenario(1e12, 1, 10, 5), 4)), HasSubstr("change privacy.clip"));
+  EXPECT_THAT(ErrorOf(ComposeFor(DistributedScenario(1, 1e-9, 10, 5), 4)), HasSubstr("units at least"));
+  const auto mechanism = Mechanism::Create({"discrete_gaussian", {{"fraction_bits", 20.0}, {"parameter", 100.0}}});
+  ASSERT_OK(mechanism);
+  EXPECT_FALSE((*mechanism)->repeatable());
+  std::vector<float> values = {17};
+  const std::span<float> part = values;
+  Draws draws(StreamFor(0, "", Purpose::kNoise), 0);
+  Scalars declared;
+  EXPECT_THAT(Message((*mechanism)->Apply({&part, 1}, draws, declared)), HasSubstr("no room in 24 bits"));
+}
+
 Scenario AdaptiveScenario(double quantile, double noise_multiplier, int64_t planned) {
   Scenario scenario = PrivateScenario(2, noise_multiplier, planned);
   scenario.algorithm.settings["clip_quantile"] = quantile;
@@ -228,7 +304,7 @@ TEST(DpFedAvg, AdaptiveClip_SendsMultiplesOfTheClipAndSaysWhoWasBelow) {
   ASSERT_OK(mechanism);
   Draws none(StreamFor(0, "", Purpose::kNoise), 0);
   Scalars declared;
-  EXPECT_THAT(Message((*mechanism)->Apply({}, none, declared)), HasSubstr("brings no clip above 0"));
+  EXPECT_THAT(Message((*mechanism)->Apply({}, none, declared)), HasSubstr("no number \"clip\" above 0"));
 }
 
 // Norms 0.01 to 10, of which the rule is told how many were at most the clip.

@@ -72,7 +72,7 @@ Status FindOutputs(Under& request) {
 }
 
 void Answer(const Under& request, const Status& status, std::span<const TensorView> values, const RequestTimes& times) {
-  request.route.counts->Tell(status, request.inputs.empty() ? 0 : request.inputs[0].rows, times);
+  request.route.Tell(status, request.inputs.empty() ? 0 : request.inputs[0].rows, times);
   if (!status.ok()) return request.done(status, nullptr);
   std::vector<InferenceOutput> outputs;
   for (const size_t index : request.outputs)

@@ -1,8 +1,10 @@
 // rivulet complete: what the scripts of `rivulet completion` and the Python package ask for, which depends on files and
 // on keys. A line is a candidate, and after a tab a few words about it. People are not shown this command.
 #include <memory>
+#include <utility>
 
 #include "cli/command.h"
+#include "cli/program/option_keys.h"
 #include "coordinator/history/history.h"
 #include "federated/scenario/scenario.h"
 #include "federated/scenario/suggest_key.h"
@@ -35,12 +37,14 @@ Status PrintRunIds(const std::string& db) {
 }
 
 void PrintKeys() {
-  for (const ScenarioKey& key : ScenarioKeys()) PrintCandidate(key.name + "=", key.doc);
+  std::string before;
+  for (const ScenarioKey& key : KeysAndOptions())  // those of one name stand together
+    if (key.name != std::exchange(before, key.name)) PrintCandidate(key.name + "=", key.doc);
 }
 
 // The choices of a key that has some: `"sgd", "adam"` as its page says them.
 void PrintValues(std::string_view name) {
-  for (const ScenarioKey& key : ScenarioKeys()) {
+  for (const ScenarioKey& key : KeysAndOptions()) {
     if (key.name != name) continue;
     std::string_view rest = key.type == "boolean" ? std::string_view("\"true\", \"false\"") : key.allowed;
     for (size_t begin = 0; (begin = rest.find('"')) != std::string_view::npos;) {

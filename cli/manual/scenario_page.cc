@@ -1,5 +1,6 @@
 // rivulet-scenario(5).
 #include "cli/manual/roff.h"
+#include "cli/program/option_keys.h"
 #include "engine/base/shown_text.h"
 #include "federated/scenario/scenario.h"
 
@@ -46,7 +47,7 @@ std::string ScenarioManualPage() {
       "made from\n.SH DESCRIPTION\n{}\n",
       RIVULET_VERSION, RoffOfMarkdown(kScenarioDescription));
   std::string section;
-  for (const ScenarioKey& key : ScenarioKeys()) {
+  for (const ScenarioKey& key : KeysAndOptions()) {
     if (std::string of_key = key.name.substr(0, key.name.rfind('.')); of_key != section) {
       section = std::move(of_key);
       page += fmt::format(".SH [{}]\n", Roff(section));

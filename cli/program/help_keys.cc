@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "cli/program/option_keys.h"
 #include "engine/base/shown_text.h"
 #include "engine/base/usage_error.h"
 #include "engine/base/wildcard.h"
@@ -64,13 +65,14 @@ bool IsLike(const ScenarioKey& key, const std::string& pattern) {
 StatusOr<bool> PrintHelpOfKeys(std::span<const std::string> words) {
   if (words.empty() || words[0] != "keys") return false;
   if (words.size() > 2) return UsageError("'rivulet help keys' takes one pattern, not {}", words.size() - 1);
+  const std::vector<ScenarioKey> keys = KeysAndOptions();
   std::vector<const ScenarioKey*> found;
-  for (const ScenarioKey& key : ScenarioKeys())
+  for (const ScenarioKey& key : keys)
     if (words.size() == 1 || IsLike(key, words[1])) found.push_back(&key);
   if (found.empty()) {
     // `lr` is the learning rate's name elsewhere.
     const std::string nearest = NearestScenarioKey(words[1]);
-    for (const ScenarioKey& key : ScenarioKeys())
+    for (const ScenarioKey& key : keys)
       if (key.name == nearest) found.push_back(&key);
     if (found.empty()) return NotFound("no key is like '{}'; 'rivulet help keys' lists all", Shortened(words[1]));
   }

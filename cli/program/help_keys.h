@@ -1,4 +1,5 @@
-// `rivulet help keys [PATTERN]`: the keys of scenarios, from the table that the reference is printed from.
+// `rivulet help keys [PATTERN]`: the keys of scenarios and the options of algorithms, selections and attacks, from
+// the tables that the reference is printed from.
 #pragma once
 
 #include <span>

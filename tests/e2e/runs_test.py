@@ -763,6 +763,11 @@ class Help(RivuletTest):
         self.assertEqual(keys("*.epochs"), ["client.epochs", "server.fine_tune.epochs"])
         self.assertEqual(keys("lr"), ["client.optimizer.learning_rate"])
         self.assertLessEqual({"privacy.clip", "privacy.noise"}, set(keys("privacy")))
+        # Options of algorithms, selections and attacks are keys too.
+        self.assertEqual(keys("algorithm.mu"), ["algorithm.mu"] * len(keys("algorithm.mu")))
+        mu = self.run_rivulet("help", "keys", "algorithm.mu", code=0).out
+        self.assertRegex(mu, r'Only when algorithm\.name is[^.]*"fedprox"')
+        self.assertLessEqual({"selection.candidates", "attack.boost"}, set(keys()))
         text = self.run_rivulet("help", "keys", "client.epochs", code=0).out
         self.assertIn("integer, default 1; at least 1 and at most 1000000", text)
         self.assertLessEqual(max(map(len, self.run_rivulet("help", "keys", code=0).out.splitlines())), 130)

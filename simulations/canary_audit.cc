@@ -69,6 +69,13 @@ StatusOr<CanaryAudit> AuditByCanaries(const CanaryAuditOptions& options) {
         "that are canaries",
         run.run_id, kCanaryAttack);
   }
+  const auto noise = scenario.algorithm.settings.find("noise");
+  if (noise != scenario.algorithm.settings.end() && noise->second == SettingValue(std::string("distributed"))) {
+    return FailedPrecondition(
+        "run '{}' has algorithm.noise = \"distributed\", and canaries send no noise of their own, so an audit would see "
+        "less noise than there is; audit the same settings with \"central\"",
+        run.run_id);
+  }
   CanaryAudit audit{.run_id = run.run_id, .dp_delta = scenario.privacy.delta};
   RIVULET_ASSIGN_OR_RETURN(const std::vector<RoundRow> rounds, history->Rounds(run.run_id));
   for (const RoundRow& round : rounds) {

@@ -28,8 +28,8 @@ class CanaryClient final : public Attack {
 
 RIVULET_ATTACK(kCanaryAttack,
                {Float("norm", 1.0,
-                      "Norm of a canary's update before it is clipped; set it to `privacy.clip`, or above a clip that "
-                      "moves.")
+                      "Norm of a canary's update: `privacy.clip`, or 1 with `algorithm.clip_quantile`. A longer one is "
+                      "refused.")
                     .Above(0)},
                [](const Settings& settings, Attack::Features) -> std::unique_ptr<const Attack> {
                  return std::make_unique<CanaryClient>(settings.number("norm"));

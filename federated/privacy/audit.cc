@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <vector>
 
 #include "federated/privacy/gaussian.h"
@@ -127,6 +128,23 @@ StatusOr<double> AuditLowerBound(int64_t canaries, int64_t guesses, int64_t righ
     (refuted(middle) ? low : high) = middle;
   }
   return low;
+}
+
+StatusOr<GuessedCanaries> GuessCanaries(std::span<const SeenCanary> canaries, int64_t guesses, double dp_delta,
+                                        double confidence) {
+  const int64_t count = std::ssize(canaries);
+  if (guesses < 2 || guesses % 2 != 0 || guesses > count) {
+    return InvalidArgument("{} guesses about {} canaries; take an even number from 2 to {}", guesses, count, count);
+  }
+  std::vector<SeenCanary> by_score(canaries.begin(), canaries.end());
+  std::ranges::stable_sort(by_score, std::greater<>(), &SeenCanary::score);
+  GuessedCanaries guessed{.guesses = guesses};
+  for (int64_t i = 0; i < guesses / 2; ++i) {
+    guessed.right += by_score[static_cast<size_t>(i)].taken ? 1 : 0;
+    guessed.right += by_score[static_cast<size_t>(count - 1 - i)].taken ? 0 : 1;
+  }
+  RIVULET_ASSIGN_OR_RETURN(guessed.epsilon, AuditLowerBound(count, guesses, guessed.right, dp_delta, confidence));
+  return guessed;
 }
 
 }  // namespace rivulet::privacy

@@ -29,4 +29,19 @@ double AuditPValue(int64_t canaries, int64_t guesses, int64_t right, double epsi
 // nothing is refuted. INVALID_ARGUMENT: not right <= guesses <= canaries, or numbers out of range.
 StatusOr<double> AuditLowerBound(int64_t canaries, int64_t guesses, int64_t right, double dp_delta, double confidence);
 
+// One canary: how much of it was seen, and whether its coin had put it in.
+struct SeenCanary {
+  double score = 0;
+  bool taken = false;
+};
+struct GuessedCanaries {
+  int64_t guesses = 0, right = 0;
+  double epsilon = 0;  // AuditLowerBound of these
+};
+// Guesses `guesses` coins, an even number: the upper half of the scores that are guessed about as taken, the lower half
+// as left out. Which are guessed follows from the scores alone, so the bound is that of the theorem. Equal scores are
+// taken in their order. INVALID_ARGUMENT: an odd number, or more guesses than canaries; others as AuditLowerBound.
+StatusOr<GuessedCanaries> GuessCanaries(std::span<const SeenCanary> canaries, int64_t guesses, double dp_delta,
+                                        double confidence);
+
 }  // namespace rivulet::privacy

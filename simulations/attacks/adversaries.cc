@@ -5,6 +5,7 @@
 #include "engine/models/input_list.h"
 #include "federated/random/lazy_permutation.h"
 #include "federated/random/streams.h"
+#include "simulations/attacks/canary.h"
 
 namespace rivulet {
 namespace {
@@ -83,6 +84,9 @@ StatusOr<BoundData> Adversaries::Of(std::string_view client_id) const {
 }
 
 Status Adversaries::Change(const Task& task, const TrainFn& train, std::vector<float>& values) const {
+  if (attack_->keeps_to_client()) {
+    return attack_->Change(values, DrawsOfAttacker(task.stream_key), [&] { return BenignUpdatesFor(task, train); });
+  }
   const StreamKey stream =
       StreamFor(task.stream_key, Purpose::kAttack, static_cast<uint32_t>(task.base_version), task.ordinal);
   return attack_->Change(values, Draws(stream, 0), [&] { return BenignUpdatesFor(task, train); });

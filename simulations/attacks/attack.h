@@ -50,9 +50,12 @@ class Attack {
 
   // Whether Change is to be called.
   virtual bool changes_updates() const { return false; }
+  // Whether the draws of Change are the client's alone, the same in every task (canary.h), and not the task's.
+  virtual bool keeps_to_client() const { return false; }
   // How many attackers train for BenignUpdates, and so once more for each model that is attacked; 0: none.
   virtual int64_t colluders() const { return 0; }
-  // `delta` is the model's change by the client's own training; `draws` are of this client and task.
+  // `delta` is the model's change by the client's own training; `draws` are of this client and task, or as
+  // keeps_to_client says.
   virtual Status Change(std::span<float> delta, Draws draws, const BenignFn& benign) const;
 
   // NOT_FOUND: no such attack, with the nearest name. INVALID_ARGUMENT: settings that it has not, or out of range.

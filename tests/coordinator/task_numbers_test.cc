@@ -100,7 +100,9 @@ class OfTwo final : public NumberRule {
  public:
   std::vector<std::string> Names() const override { return {"weight"}; }
   ServerNumbers First() const override { return {}; }
-  ServerNumbers Next(const ServerNumbers& before, std::span<const ReportedLoss>) const override { return before; }
+  ServerNumbers Next(const ServerNumbers& before, std::span<const ReportedLoss>, const Scalars&) const override {
+    return before;
+  }
   Scalars Of(const ServerNumbers&, const std::string&) const override { return {{"weight", 1}}; }
   int64_t most_clients() const override { return 2; }
 };

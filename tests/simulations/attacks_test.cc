@@ -62,6 +62,25 @@ TEST(Attack, FreeRider_GivesNothing_OrNoise) {
             Changed(*NewAttack("gaussian", {{"deviation", 0.1}}), {4, 5, 6}));
 }
 
+// Whatever it trained: a client's direction of the given norm, and zeros where its coin leaves it out.
+TEST(Attack, Canary_SendsItsDirectionOrNothing) {
+  const auto attack = NewAttack("canary", {{"norm", 2.5}});
+  EXPECT_TRUE(attack->keeps_to_client());
+  int taken = 0;
+  for (int client = 0; client < 400; ++client) {
+    const std::vector<float> sent = Changed(*attack, std::vector<float>(50, 1.0f), client);
+    EXPECT_EQ(Changed(*attack, std::vector<float>(50, 2.0f), client), sent);
+    double squares = 0;
+    for (const float value : sent) squares += double{value} * value;
+    if (squares > 0) {
+      ++taken;
+      EXPECT_NEAR(std::sqrt(squares), 2.5, 1e-5);
+    }
+  }
+  EXPECT_GT(taken, 150);
+  EXPECT_LT(taken, 250);
+}
+
 TEST(Attack, LabelFlip_TurnsLabelsRoundAndLeavesTheRest) {
   std::string example = DigitExample(std::string(784, '\x07'), 3, "ann");
   ASSERT_OK(NewAttack("label_flip")->Poison(example, DrawsOfClient(0)));

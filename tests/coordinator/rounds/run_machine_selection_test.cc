@@ -160,7 +160,7 @@ void DrawRarely(RunRules& rules) {
   EXPECT_OK(selector);
   rules.selector = *std::move(selector);
   rules.cohort_key = std::make_shared<const privacy::NoiseKey>(privacy::SeededKey(3));
-  rules.policy = {20, 20};
+  rules.policy = {100, 100};
   rules.min_reports = 1;
   rules.may_be_empty = true;
 }

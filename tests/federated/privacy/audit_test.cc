@@ -1,6 +1,7 @@
 #include "federated/privacy/audit.h"
 
 #include <cmath>
+#include <random>
 
 #include "engine/base/draws.h"
 #include "federated/privacy/gaussian.h"
@@ -77,6 +78,52 @@ TEST(AuditLowerBound, AgreesWithTheAuthorsProgram) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("5 of 11 guesses of 10")));
   EXPECT_THAT(AuditLowerBound(10, 10, 5, 0, 1),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("confidence is 1")));
+}
+
+// Canaries in one noised sum: the score of each is 1 if it was taken, and noise of the multiplier.
+std::vector<SeenCanary> SeeCanaries(size_t count, double multiplier, std::mt19937_64& random) {
+  std::normal_distribution<double> noise(0, multiplier);
+  std::bernoulli_distribution coin(0.5);
+  std::vector<SeenCanary> seen(count);
+  for (SeenCanary& canary : seen) {
+    canary.taken = coin(random);
+    canary.score = (canary.taken ? 1 : 0) + noise(random);
+  }
+  return seen;
+}
+
+int CountExceeding(double claimed, double multiplier, int runs) {
+  std::mt19937_64 random(7);
+  int exceeding = 0;
+  for (int run = 0; run < runs; ++run) {
+    const auto guessed = GuessCanaries(SeeCanaries(2000, multiplier, random), 200, 1e-5, 0.999);
+    EXPECT_OK(guessed);
+    exceeding += guessed->epsilon > claimed ? 1 : 0;
+  }
+  return exceeding;
+}
+
+TEST(GuessCanaries, NoiseOfAQuarter_IsRefutedAndRightNoiseIsNot) {
+  const double claimed = GaussianEpsilon(1 / 4.0, 1e-5);  // of noise of 4
+  EXPECT_GE(CountExceeding(claimed, 1, 20), 19);
+  EXPECT_EQ(CountExceeding(claimed, 4, 200), 0);
+}
+
+// Without clipping a canary of ten times the clip is seen ten times as well.
+TEST(GuessCanaries, ClippingThatWasLeftOut_IsRefuted) {
+  EXPECT_GE(CountExceeding(GaussianEpsilon(1 / 4.0, 1e-5), 0.4, 20), 19);
+}
+
+TEST(GuessCanaries, GuessesByScoreAlone) {
+  const SeenCanary canaries[] = {{0.9, true}, {0.1, true}, {0.5, false}, {0.6, true}, {-0.2, false}, {0.2, false}};
+  ASSERT_OK_AND_ASSIGN(const GuessedCanaries two, GuessCanaries(canaries, 2, 0, 0.9));
+  EXPECT_EQ(two.right, 2);
+  ASSERT_OK_AND_ASSIGN(const GuessedCanaries four, GuessCanaries(canaries, 4, 0, 0.9));
+  EXPECT_EQ(four.right, 3) << "0.1 was taken";
+  for (const int64_t guesses : {0, 3, 8}) {
+    EXPECT_THAT(GuessCanaries(canaries, guesses, 0, 0.9),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("an even number from 2 to 6")));
+  }
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Warning of two sums whose clients are nearly the same. Their difference tells of the clients in which they differ, as
-// far as the updates of the others are alike; of one base model, where one of two attempts was abandoned after its sum
-// was read, it tells these clients' sum exactly.
+// Warning of two sums whose clients are nearly the same. Their difference reveals the clients that are in one sum
+// alone, as far as the updates of the others are alike. It is exact for two attempts at one version, if the first was
+// abandoned after its sum was read.
 #pragma once
 
 #include <cstdint>

@@ -544,7 +544,9 @@ TEST(RecordingAttack, FailsWhileClientsRefuse_AndSucceedsWithoutAnyOneRefusal) {
     SCOPED_TRACE(lie.name);
     const Attack refused(lie.lies, lie.plan, Refusal::kNone);
     EXPECT_THAT(refused.refusals(), ::testing::Contains(::testing::HasSubstr(lie.sentence)));
-    if (const size_t found = refused.SmallestSum(); found != 0) EXPECT_GE(found, lie.least);
+    if (const size_t found = refused.SmallestSum(); found != 0) {
+      EXPECT_GE(found, lie.least);
+    }
     const Attack allowed(lie.lies, lie.plan, lie.refusal);
     const size_t found = allowed.SmallestSum();
     EXPECT_GT(found, 0u) << "the attack finds nothing without this refusal either";

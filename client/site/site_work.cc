@@ -218,41 +218,36 @@ bool Site::SumsInSteps(const Task& task) const {
   return protocol.ok() && (*protocol)->steps > 1;
 }
 
-// As a deployed client: it trains first, and its half's secrets are drawn when its words are there.
+// As a deployed client: it trains first, and its half's secrets are drawn when its words are there. An update of which
+// no words can be made is a failure of its client, as nothing of it is sent that could be refused.
 Status Site::BeginSteps(const Task& task, const LocalResult& trained, TaskReport& report) {
   const Plan& plan = trainer_.plan();
-  StatusOr<std::vector<std::byte>> words = SecureWords(plan.aggregation(), task, trained);
-  if (!words.ok()) {
-    RIVULET_ASSIGN_OR_RETURN(report,
-                             Tell(TaskReport::Kind::kRefused, {.task = task.id, .code = TaskFailure::Code::kBadUpdate},
-                                  Message(words.status()), std::move(report)));
-    return absl::OkStatus();
-  }
   const auto begin = [&]() -> StatusOr<std::unique_ptr<SecureHalf>> {
     if (options_.identities == nullptr) {
       return FailedPrecondition("the plan sums updates by '{}', and this site has no certificates of its clients",
                                 plan.aggregation().secure.protocol);
     }
+    RIVULET_ASSIGN_OR_RETURN(std::vector<std::byte> words, SecureWords(plan.aggregation(), task, trained));
     RIVULET_ASSIGN_OR_RETURN(const auto member, options_.identities->Of(task.client_id));
-    return SecureHalf::Create(*member, plan, task, *std::move(words));
+    return SecureHalf::Create(*member, plan, task, std::move(words));
   };
   StatusOr<std::unique_ptr<SecureHalf>> half = begin();
-  if (!half.ok()) {
-    RIVULET_ASSIGN_OR_RETURN(report, Tell(TaskReport::Kind::kFailed, FailureOf(task.id, half.status()),
-                                          Sentence(Message(half.status())), std::move(report)));
-    return absl::OkStatus();
+  if (half.ok()) {
+    in_steps_[task.id].half = *std::move(half);
+    return AnswerStep(task);
   }
-  in_steps_[task.id].half = *std::move(half);
-  return AnswerStep(task);
+  RIVULET_ASSIGN_OR_RETURN(report, Tell(TaskReport::Kind::kFailed, FailureOf(task.id, half.status()),
+                                        Sentence(Message(half.status())), std::move(report)));
+  return absl::OkStatus();
 }
 
 Status Site::AnswerStep(const Task& task) {
   const auto steps = in_steps_.find(task.id);
   if (steps == in_steps_.end()) return GiveUp(task.id, "its site has lost the secrets of its first steps");
+  const NamedBlob* const input = task.input("step");
+  if (task.step > 0 && input == nullptr) return absl::OkStatus();  // its attempt is ending
   StatusOr<std::string> answer = [&]() -> StatusOr<std::string> {
     if (task.step == 0) return steps->second.half->Answer(0, "");
-    const NamedBlob* const input = task.input("step");
-    if (input == nullptr) return FailedPrecondition("step {} of task '{}' has no input", task.step, task.id);
     RIVULET_ASSIGN_OR_RETURN(const std::string bytes, calls_.Fetch(caller_, input->id, kAnyBytes));
     return steps->second.half->Answer(task.step, bytes);
   }();

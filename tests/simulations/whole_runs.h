@@ -93,6 +93,16 @@ class TraceRecorder {
   std::vector<std::string> folds_;
 };
 
+// What a test changes of a run by agents; null: nothing.
+struct Deployed {
+  std::function<void(CoordinatorOptions& options)> coordinator = nullptr;
+  std::function<void(AgentOptions& options, int64_t client)> agent = nullptr;
+  // What is between a client and the coordinator; it may be null.
+  std::function<std::unique_ptr<CoordinatorApi>(CoordinatorApi& api, int64_t client)> between = nullptr;
+  // A client's life in the place of one agent's; null where it is that.
+  std::function<std::optional<Status>(CoordinatorApi& api, const AgentOptions& options, int64_t client)> run = nullptr;
+};
+
 class SimulatorTest : public testing::FolderTest {
  protected:
   std::string WriteRecords(const std::string& name, const std::vector<std::string>& records) {
@@ -155,16 +165,6 @@ class SimulatorTest : public testing::FolderTest {
   bool soft_placement_ = false;
   std::vector<std::string> notes_;
 
-  // What a test changes of a run by agents; null: nothing.
-  struct Deployed {
-    std::function<void(CoordinatorOptions& options)> coordinator = nullptr;
-    std::function<void(AgentOptions& options, int64_t client)> agent = nullptr;
-    // What is between a client and the coordinator; it may be null.
-    std::function<std::unique_ptr<CoordinatorApi>(CoordinatorApi& api, int64_t client)> between = nullptr;
-    // A client's life in the place of one agent's; null where it is that.
-    std::function<std::optional<Status>(CoordinatorApi& api, const AgentOptions& options, int64_t client)> run =
-        nullptr;
-  };
   // The same run by clients that are agents in threads, each with its own name and share, started in a shuffled order.
   Trace Deploy(const Scenario& scenario, const std::string& db, const Deployed& changed = {}) {
     Trace trace;

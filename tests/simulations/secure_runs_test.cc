@@ -96,8 +96,11 @@ class SecureRunsTest : public SimulatorTest {
       };
       options.identity = [identity = testing::IdentityOf(authority_, "coordinator")] { return identity; };
     };
-    changed.agent = [this, db](AgentOptions& agent, int64_t i) {
-      agent.secure = testing::SecureIdentityOf(authority_, agent.client_id, Path(fmt::format("{}.answered-{}", db, i)));
+    changed.agent = [this, db, hides](AgentOptions& agent, int64_t i) {
+      auto secure = std::make_shared<SecureIdentity>(
+          *testing::SecureIdentityOf(authority_, agent.client_id, Path(fmt::format("{}.answered-{}", db, i))));
+      secure->hides_examples = hides;
+      agent.secure = secure;
     };
     return changed;
   }

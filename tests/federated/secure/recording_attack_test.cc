@@ -42,7 +42,7 @@ using testing::SharedAuthority;
 using testing::TestAuthority;
 
 constexpr size_t kWords = 5;
-constexpr size_t kVictim = 0;
+constexpr size_t kIsolated = 0;
 // Of a complete graph of ten, seven shares give a secret; without colluding clients no smaller sum is to be read.
 constexpr size_t kMembers = 10, kLeastSum = 7;
 
@@ -230,7 +230,7 @@ class Attack {
     const std::vector<uint32_t> neighbours = graph_->NeighboursOf(Number(member));
     for (const uint32_t other : neighbours) {
       const bool shared = parties_[other].client == nullptr || parties_[other].shares.has_value();
-      const bool sends = shared && !(lies_.victim_alone_shared && member == kVictim);
+      const bool sends = shared && !(lies_.victim_alone_shared && member == kIsolated);
       message.senders.push_back(sends);
       if (sends) message.sealed += Sealed(other, Number(member));
     }
@@ -514,15 +514,15 @@ std::vector<AttackCase> AttackCases() {
   // Each is told that the victim, itself and one more survive: the victim's seed is revealed, and all others' mask
   // keys.
   Lies few{.survivors = {[](size_t client) {
-             if (client == kVictim) return OnlyOf(kMembers, {kVictim, 1, 2});
-             return OnlyOf(kMembers, {kVictim, client, client + 1 < kMembers ? client + 1 : 1});
+             if (client == kIsolated) return OnlyOf(kMembers, {kIsolated, 1, 2});
+             return OnlyOf(kMembers, {kIsolated, client, client + 1 < kMembers ? client + 1 : 1});
            }}};
   cases.push_back({Refusal::kFewSignatures, "FewSignatures", PlanOf(), few, kLeastSum,
                    "holders of this client's secrets signed its set of survivors, and 7 are needed"});
 
   Lies again{.survivors = {all, [](size_t) {
                              Set set = AllOf(kMembers);
-                             set[kVictim] = false;
+                             set[kIsolated] = false;
                              return set;
                            }}};
   cases.push_back({Refusal::kSecondAnswer, "SecondAnswer", PlanOf(), again, kLeastSum, "was answered before"});

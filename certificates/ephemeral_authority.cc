@@ -42,4 +42,21 @@ Status EphemeralAuthority::Issue(const Subject& subject, FileSystem& fs, const s
   return absl::OkStatus();
 }
 
+StatusOr<NodeIdentity> EphemeralAuthority::IdentityOf(const Subject& subject) const {
+  RIVULET_RETURN_IF_ERROR(CheckSubject(subject));
+  RIVULET_ASSIGN_OR_RETURN(const KeyHandle key, MakeKey());
+  RIVULET_ASSIGN_OR_RETURN(const Certificate certificate,
+                           SignSubject(subject, key.get(), certificate_.validity, certificate_, key_.get()));
+  NodeIdentity identity;
+  identity.name = subject.name;
+  identity.hosts = subject.hosts;
+  identity.serial = certificate.serial;
+  identity.validity = certificate.validity;
+  identity.certificate_pem = certificate.Pem();
+  identity.authority_pem = certificate_.Pem();
+  RIVULET_ASSIGN_OR_RETURN(identity.key_pem, KeyPem(key.get()));
+  RIVULET_ASSIGN_OR_RETURN(identity.authority, ReadCertificate(identity.authority_pem, "this process's authority"));
+  return identity;
+}
+
 }  // namespace rivulet

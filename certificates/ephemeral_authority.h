@@ -1,10 +1,11 @@
-// An authority for the processes of one command on one machine (`rivulet up`). Its key exists in this process's memory
-// only, and it neither revokes nor renews. Its certificates are worthless after the command, so none is synced: a
-// thousand are made in a second.
+// An authority for the processes of one command on one machine (`rivulet up`), or for the clients of a simulation. Its
+// key exists in this process's memory only, and it neither revokes nor renews. Its certificates are worthless after the
+// command, so none is synced: a thousand are made in a second.
 #pragma once
 
 #include <string>
 
+#include "certificates/identity.h"
 #include "certificates/sign.h"
 #include "engine/base/clock.h"
 #include "engine/base/file_system.h"
@@ -16,6 +17,8 @@ class EphemeralAuthority {
   static StatusOr<EphemeralAuthority> Create(const Clock& clock);
   // Makes `folder`, as a node has it (kit.h), in a parent that is there. As CheckSubject, and the file system's errors.
   Status Issue(const Subject& subject, FileSystem& fs, const std::string& folder) const;
+  // The same in memory, without a file. Errors as CheckSubject.
+  StatusOr<NodeIdentity> IdentityOf(const Subject& subject) const;
 
  private:
   EphemeralAuthority() = default;

@@ -204,7 +204,10 @@ StatusOr<Intake::Begun> Rounds::BeginUpdate(const Caller& caller, const Submissi
 
 Status Rounds::Fail(const Caller& caller, const TaskFailure& failure) {
   const TaskId& task = failure.task;
-  const bool refused = failure.code == TaskFailure::Code::kBadUpdate;
+  // What is summed in steps comes in words alone, and is refused by no one else.
+  const std::optional<TaskName> named = TaskNameOf(task, run_id_);
+  const bool in_steps = parts_.steps > 1 && named && named->kind == TaskKind::kTrain;
+  const bool refused = failure.code == TaskFailure::Code::kBadUpdate && !in_steps;
   const std::string sentence = SentenceOf(failure);
   Status status;
   {
@@ -225,9 +228,8 @@ Status Rounds::Fail(const Caller& caller, const TaskFailure& failure) {
     const auto earlier = clients_.LastOutcome(caller.name);
     if (earlier && earlier->task == task) status = absl::OkStatus();
   }
-  const auto lost = TaskNameOf(task, run_id_);
-  if (status.ok() && lost && failure.code == TaskFailure::Code::kBadModel && failure.subject == kStateSubject) {
-    states_.Lost(*lost);
+  if (status.ok() && named && failure.code == TaskFailure::Code::kBadModel && failure.subject == kStateSubject) {
+    states_.Lost(*named);
   }
   if (refused && options_.tracer != nullptr) {
     const TraceArg args[] = {{"task", std::string_view(task)}, {"reason", std::string_view(sentence)}};

@@ -48,8 +48,9 @@ struct Attempt {
   std::map<std::string, KeptState> states;
   std::unique_ptr<RoundAccumulator> accumulator;
   std::unique_ptr<SecureRound> secure;  // of training whose updates are summed in steps; else null
-  // Inputs of steps that its clients may fetch, by task and the blob's digest. Those of several may be the same bytes.
-  std::map<std::pair<TaskId, std::string>, std::shared_ptr<const std::string>> step_inputs;
+  // Inputs of steps that its clients may fetch, by the blob's digest and the task. Those of several may be the same
+  // bytes.
+  std::map<std::pair<std::string, TaskId>, std::shared_ptr<const std::string>> step_inputs;
   bool open = true;  // else its records are its job's
 };
 

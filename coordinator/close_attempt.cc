@@ -44,8 +44,17 @@ AttemptCloser::AttemptCloser(CoordinatorSetup& setup, Around around)
       around_(around),
       stop_rule_(std::move(setup.stop_rule)),
       last_round_(setup.last_round),
+      sums_(setup.parts.aggregation.secure.min_survivors),
       writer_(*around_.history, *setup.models, ThreadExecutor("writes", 1), Clock::System(), WriterOptions(),
-              setup.model_rows, around_.versions.current()->row.round) {}
+              setup.model_rows, around_.versions.current()->row.round) {
+  if (!setup.resumed || parts_.steps == 1) return;
+  const auto rows = around_.history->ClientRounds(setup.run_id, around_.versions.current()->row.round);
+  if (!rows.ok()) return;  // nothing is compared with the next sum
+  std::set<std::string> before;
+  for (const ClientRoundRow& row : *rows)
+    if (row.kind == Name(TaskKind::kTrain) && row.status == Name(TaskEnd::kFolded)) before.insert(row.client_id);
+  sums_.Read(std::move(before));
+}
 
 VersionWriter::Options AttemptCloser::WriterOptions() {
   const RunConfig& run = options_.scenario.run;
@@ -221,8 +230,18 @@ AttemptCloser::Outcome AttemptCloser::MakeRound(AttemptJob& job) {
   if (std::string warning = LossWarning(made->lost_fraction, parts_.aggregation); !warning.empty()) {
     end.warnings.push_back(std::move(warning));
   }
+  CompareSums(job, end);
   outcome.pending.version = *std::move(version);
   return outcome;
+}
+
+void AttemptCloser::CompareSums(const AttemptJob& job, AttemptEnd& end) {
+  if (job.attempt->secure == nullptr || !job.attempt->secure->WasRead()) return;
+  std::set<std::string> clients;
+  for (const Lease& lease : job.leases)
+    if (lease.state == Lease::State::kFolded) clients.insert(lease.client_id);
+  if (std::string warning = sums_.Read(std::move(clients)); !warning.empty())
+    end.warnings.push_back(std::move(warning));
 }
 
 // What the attempt spends counts if it is abandoned, too. `exhausted`: why none may follow.
@@ -233,12 +252,13 @@ Status AttemptCloser::Charge(AttemptEnd& end, std::string& exhausted) const {
   return absl::OkStatus();
 }
 
-AttemptCloser::Outcome AttemptCloser::AbandonRound(AttemptJob& job) const {
+AttemptCloser::Outcome AttemptCloser::AbandonRound(AttemptJob& job) {
   Attempt& attempt = *job.attempt;
   Outcome outcome;
   AttemptEnd& end = outcome.pending.end;
   end.status = "abandoned";
   end.reason = std::get<Abandon>(job.action).reason;
+  CompareSums(job, end);
   end.finished_unix_ms = around_.clock.UnixMs();
   attempt.traced_until = ProfileNanos();
   (void)attempt.accumulator->Close();
@@ -337,7 +357,8 @@ std::vector<RunEvents::Callback> AttemptCloser::Notify(const PendingAttempt& pen
 //
 // A version of a private run is served, measured aloud and reported when its row and its spend are durable: a crash
 // before leaves nobody who knows it, and the version that is made again has the same noise on whatever sums it has.
-// Such rows have no snapshot; who is drawn follows from the version.
+// Such rows have no snapshot; who is drawn follows from the version. The row of an abandoned attempt in steps is
+// durable before the next attempt begins, as a restart counts attempts on from the rows that it finds.
 //
 // Where no task and no client is told anything of the attempt, as in most simulations, its records and its report are
 // made when the workers have something to do again: of a thousand small tasks that is most of the work, and all would
@@ -348,8 +369,9 @@ void AttemptCloser::Close(AttemptJob job) {
                            : std::holds_alternative<Commit>(job.action) ? MakeRound(job)
                                                                         : AbandonRound(job);
   const bool ends = pending.end.finishes_run || !status.ok(), ends_early = !pending.end.ends_early.empty();
-  const bool is_private = trains && setup_.privacy != nullptr;
-  const bool goes_on_first = !ends && !is_private && pending.end.status == "committed" && !NextRoundDependsOn(job);
+  const bool abandoned_in_steps = trains && parts_.steps > 1 && pending.end.status == "abandoned";
+  const bool durable_first = (trains && setup_.privacy != nullptr) || abandoned_in_steps;
+  const bool goes_on_first = !ends && !durable_first && pending.end.status == "committed" && !NextRoundDependsOn(job);
   ClosedNews news;
   const auto gather = [&] {
     pending.attempt = Closed(job, std::exchange(closed_, {}));
@@ -379,7 +401,7 @@ void AttemptCloser::Close(AttemptJob job) {
     return callbacks;
   };
   std::vector<RunEvents::Callback> callbacks;
-  if (is_private) {
+  if (durable_first) {
     callbacks = tell();
     writer_.Add(PendingAttempt(pending));
     if (!writer_.Flush().ok()) return;  // what was not written has ended the run
@@ -388,7 +410,7 @@ void AttemptCloser::Close(AttemptJob job) {
   if (goes_on_first) {
     around_.events.Hold();
   } else {
-    if (!is_private) callbacks = tell();
+    if (!durable_first) callbacks = tell();
     for (RunEvents::Callback& callback : callbacks) around_.events.Later(std::move(callback));
   }
   if (!ends) go_on();
@@ -405,7 +427,7 @@ void AttemptCloser::Close(AttemptJob job) {
   }
   around_.states.ForgetUnfolded(pending);
   around_.states.ForgetSuperseded(around_.rounds.OldestToMeasure());
-  if (!is_private) writer_.Add(std::move(pending));
+  if (!durable_first) writer_.Add(std::move(pending));
   if (!ends || !writer_.Flush().ok()) return;  // what was not written has ended the run
   go_on();
   around_.states.ForgetSuperseded(around_.rounds.OldestToMeasure());

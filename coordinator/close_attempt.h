@@ -13,6 +13,7 @@
 #include "coordinator/commit/version_writer.h"
 #include "coordinator/coordinator_setup.h"
 #include "coordinator/rounds.h"
+#include "coordinator/sum_difference.h"
 #include "coordinator/versions.h"
 
 namespace rivulet {
@@ -56,8 +57,10 @@ class AttemptCloser {
   // Gives what the observer is to be called with.
   std::vector<RunEvents::Callback> Notify(const PendingAttempt& pending, ClosedNews news);
   Outcome MakeRound(AttemptJob& job);
-  Outcome AbandonRound(AttemptJob& job) const;
+  Outcome AbandonRound(AttemptJob& job);
   Status Charge(AttemptEnd& end, std::string& exhausted) const;
+  // Warns where the attempt's sum was read and is nearly that of the one before.
+  void CompareSums(const AttemptJob& job, AttemptEnd& end);
   Outcome FinishEvaluation(AttemptJob& job) const;
   EvaluationReport ReportOfEvaluation(const PendingAttempt& pending) const;
   // Takes its leases. `room` is memory for the tasks; none are in it.
@@ -73,6 +76,7 @@ class AttemptCloser {
   const Around around_;
   StopRule stop_rule_;
   int64_t last_round_;
+  SumDifference sums_;  // of secure aggregation
   // None: the memory of a cohort's, which is had anew from the system otherwise.
   std::vector<Action> offers_;
   std::vector<ClosedAttempt::ClosedTask> closed_;

@@ -57,12 +57,6 @@ StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(CoordinatorOptions op
     RIVULET_RETURN_IF_ERROR(
         Annotate(secure::ChooseGraph(secure::NeedsOf(settings, options.scenario.server.clients_per_round)).status(),
                  "the cohorts of privacy.secure"));
-    if (!options.enforce_deadline) {
-      return InvalidArgument(
-          "privacy.secure is \"{}\", whose clients prove their keys by certificates; set it to \"arithmetic\" in "
-          "simulations, whose sums are the same",
-          parts.aggregation.secure.protocol);
-    }
     // What is wrong with the certificates is found before a client trains.
     const auto identity = options.identity == nullptr ? nullptr : options.identity();
     RIVULET_RETURN_IF_ERROR(SecureRound::Create(parts.aggregation, {}, identity, 0).status());

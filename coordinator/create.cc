@@ -398,8 +398,6 @@ StatusOr<RunMachine> StoredRounds(History& history, const CoordinatorOptions& op
                                   const std::function<bool(int64_t version)>& has, TimeMs now) {
   RIVULET_ASSIGN_OR_RETURN(const auto blob, history.FindBlob(rules.run_id, kSnapshotBlob));
   start.population = population();
-  // Clients hold the secrets of steps in memory, and answer no task twice: an attempt that was cut off is over.
-  if (!rules.barriers.empty()) ++start.attempt;
   if (blob && rules.barriers.empty()) {
     StatusOr<RunMachine> resumed = RunMachine::Resume(rules, blob->second.bytes, start, now);
     if (resumed.ok() && std::ranges::all_of(resumed->NeededVersions(), has)) return resumed;
@@ -516,6 +514,12 @@ StatusOr<CoordinatorSetup> StoredRun(CoordinatorOptions options, RunParts parts,
   RunStart start;
   start.committed_round = point.committed_round;
   start.attempt = point.next_attempt;
+  // Clients hold the secrets of steps in memory, and answer no task twice: an attempt that was cut off is over, and
+  // whatever earlier processes gave out without a row of it has other names.
+  if (parts.steps > 1) {
+    start.attempts_before = point.resumes + 1;
+    start.attempt += start.attempts_before;
+  }
   start.leases = std::move(point.leases);
   if (parts.policy.base == TaskPolicy::Base::kLatest && options.task_time == nullptr) {
     start.first_ordinal = static_cast<uint16_t>((point.resumes + 1) * kOrdinalsOfAProcess);

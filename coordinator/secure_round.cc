@@ -85,7 +85,13 @@ StatusOr<Partial> SecureRound::Unmask(int64_t base_version) {
   MutexLock lock(mutex_);
   std::vector<std::byte> sum = sum_;  // what fails halfway is of no use, and more shares may come
   RIVULET_RETURN_IF_ERROR(server_->Unmask(sum));
+  read_ = true;
   return words_.PartialOf(sum, tasks_, base_version);
+}
+
+bool SecureRound::WasRead() const {
+  MutexLock lock(mutex_);
+  return read_;
 }
 
 }  // namespace rivulet

@@ -41,6 +41,8 @@ class SecureRound {
   // The sum of all words that came, without masks. May be called again when more was answered. FAILED_PRECONDITION
   // names clients that answered badly, where it can be told.
   StatusOr<Partial> Unmask(int64_t base_version);
+  // Whether it was read, so that its clients' sum is known whatever becomes of it.
+  bool WasRead() const;
 
  private:
   SecureRound(const AggregationSpec& spec, const secure::SecureProtocol& protocol,
@@ -55,6 +57,7 @@ class SecureRound {
   std::unique_ptr<secure::SecureServer> server_ GUARDED_BY(mutex_);
   std::vector<std::byte> sum_ GUARDED_BY(mutex_);
   std::unordered_set<TaskId> tasks_ GUARDED_BY(mutex_);  // whose words are in it
+  bool read_ GUARDED_BY(mutex_) = false;
 };
 
 // The protocol of a plan's sums, if it has steps; null: sums are plain, or need none. NOT_FOUND: no such protocol.

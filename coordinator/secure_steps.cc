@@ -32,13 +32,13 @@ void Rounds::BeginSecureStep(int step, std::vector<Action>& actions) {
   std::ranges::move(ended, std::back_inserter(actions));
 }
 
-// Named by what its bytes are, and given to the client of the task alone.
+// Named by what its bytes are, and given to whoever has the task alone. Inputs of several clients may be equal.
 void Rounds::AddStepInput(Task& task) const {
   if (attempt_ == nullptr || attempt_->secure == nullptr) return;
   StatusOr<std::string> input = attempt_->secure->InputFor(task.client_id);
   if (!input.ok()) return;  // the half has begun no step for it: the client waits
   const Digest digest = Sha256Of(*input);
-  attempt_->step_inputs[{task.id, digest.Hex()}] = std::make_shared<const std::string>(*std::move(input));
+  attempt_->step_inputs[{digest.Hex(), task.id}] = std::make_shared<const std::string>(*std::move(input));
   task.inputs.push_back({"step", {BlobId::Form::kBytes, digest}});
 }
 
@@ -46,10 +46,14 @@ std::shared_ptr<const std::string> Rounds::StepInput(const Caller& caller, const
   if (parts_.steps == 1 || blob.form != BlobId::Form::kBytes) return nullptr;
   MutexLock lock(mutex_);
   if (attempt_ == nullptr) return nullptr;
-  const Lease* const lease = machine_.LeaseOf(caller.name);
-  const auto found =
-      lease == nullptr ? attempt_->step_inputs.end() : attempt_->step_inputs.find({lease->task, blob.digest.Hex()});
-  return found == attempt_->step_inputs.end() ? nullptr : found->second;
+  const std::string digest = blob.digest.Hex();
+  for (auto input = attempt_->step_inputs.lower_bound({digest, ""}); input != attempt_->step_inputs.end(); ++input) {
+    const auto& [of, task] = input->first;
+    if (of != digest) break;
+    const Lease* const lease = machine_.FindLease(task);
+    if (lease != nullptr && lease->site == caller.name) return input->second;
+  }
+  return nullptr;
 }
 
 StatusOr<Intake::Begun> Rounds::BeginStepAnswer(const Caller& caller, const Submission& submission) {

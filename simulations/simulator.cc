@@ -7,6 +7,7 @@
 
 #include "client/training/device/gpu_team.h"
 #include "client/training/device/gpu_trainer.h"
+#include "coordinator/secure_round.h"
 #include "coordinator/stored_run.h"
 #include "engine/base/available_cores.h"
 #include "engine/base/file_system.h"
@@ -18,6 +19,7 @@
 #include "setup/run_setup.h"
 #include "simulations/attacks/shown_attack.h"
 #include "simulations/clients/planned_tasks.h"
+#include "simulations/clients/simulated_identities.h"
 #include "simulations/clients/site_threads.h"
 #include "simulations/clients/virtual_clients.h"
 #include "simulations/fine_tuning.h"
@@ -61,6 +63,7 @@ class LocalSimulation : public Simulation {
     const int64_t clients = coordinator.population->size();
     RIVULET_RETURN_IF_ERROR(CheckCohorts(scenario, clients));
     RIVULET_ASSIGN_OR_RETURN(coordinator.plan, setup.plan());
+    RIVULET_RETURN_IF_ERROR(PrepareSecureSums(*coordinator.plan, options, coordinator));
     RIVULET_RETURN_IF_ERROR(Place(coordinator.plan, options));
     RIVULET_RETURN_IF_ERROR(FormTeam(coordinator.plan, options));
     RIVULET_RETURN_IF_ERROR(PrepareClients(setup, *coordinator.plan, options.shared));
@@ -200,6 +203,22 @@ class LocalSimulation : public Simulation {
     return absl::OkStatus();
   }
 
+  // The clients of a sum in steps are sites of this process, each with a certificate of its own; whoever trains
+  // elsewhere has none.
+  Status PrepareSecureSums(const Plan& plan, const SimulationOptions& options, CoordinatorOptions& coordinator) {
+    RIVULET_ASSIGN_OR_RETURN(const secure::SecureProtocol* const protocol, SteppedProtocol(plan.aggregation()));
+    if (protocol == nullptr) return absl::OkStatus();
+    if (others_train_ || options.ranks != nullptr) {
+      return InvalidArgument(
+          "privacy.secure is \"{}\", whose clients a simulation has in its own process; train without other processes, "
+          "or set it to \"arithmetic\", whose sums are the same",
+          protocol->name);
+    }
+    RIVULET_ASSIGN_OR_RETURN(identities_, SimulatedIdentities::Create(Clock::System()));
+    coordinator.identity = [identity = identities_->coordinator()] { return identity; };
+    return absl::OkStatus();
+  }
+
   // What the device cannot do is told before the run has a row.
   Status Place(const std::shared_ptr<const Plan>& plan, const SimulationOptions& options) {
     if (device_.device == nullptr) return absl::OkStatus();
@@ -325,6 +344,7 @@ class LocalSimulation : public Simulation {
       states_ = NewStateStore(FileSystem::Default(), FolderOf(coordinator_->folder()), sync_states);
       site.states = states_.get();
     }
+    site.identities = identities_.get();
     if (ranks != nullptr) return LeadRanks(*ranks, std::move(plan));
     if (device_.device != nullptr) {
       // What a cohort gives each worker: so many go to the device at once.
@@ -389,6 +409,7 @@ class LocalSimulation : public Simulation {
   std::shared_ptr<Evaluator> evaluator_;
   std::unique_ptr<ServerTraining> training_;
   std::unique_ptr<ClientStateStore> states_;
+  std::unique_ptr<SimulatedIdentities> identities_;  // null: no sums in steps
   Mutex mutex_;
   Status worker_error_ GUARDED_BY(mutex_);  // the first
   std::map<std::string, double> central_ GUARDED_BY(mutex_);

@@ -257,9 +257,10 @@ Status ShowOfferedPlan(const ClientOptions& options, const SitePolicy& policy, G
     stop.Stop();
     connection.Cancel();
   });
-  const PollRequest request{.caller = {.name = name},
-                            .capabilities = {.version = RIVULET_VERSION, .datasets = OffersOf(data)},
-                            .hold_ms = 20'000};
+  PollRequest request{.caller = {.name = name},
+                      .capabilities = {.version = RIVULET_VERSION, .datasets = OffersOf(data)},
+                      .hold_ms = 20'000};
+  if (policy.secure.asked()) request.capabilities.datasets = WithoutNumbers(OffersOf(data));
   StatusOr<std::shared_ptr<const Plan>> plan =
       OfferedPlan(connection, stop, request, policy.budget.TaskBytes(),
                   [&name](const std::string& sentence) { PrintNote(OneLine(sentence), Note::kProgress, name); });
@@ -279,7 +280,7 @@ std::shared_ptr<const SecureIdentity> SecureBy(const Security& security, const s
                     .min_survivors = policy.min_survivors,
                     .max_colluding = policy.max_colluding,
                     .least_sum = policy.least_sum};
-  secure->hides_examples = policy.min_cohort + policy.min_survivors + policy.max_colluding + policy.least_sum > 0;
+  secure->hides_examples = policy.asked();
   secure->answered = std::make_shared<AnsweredTasks>(FileSystem::Default(), JoinPath(state, "answered"));
   secure->now = [] { return Clock::System().UnixMs() / 1000; };
   secure->protect = secure::ForbidCoreDumps;

@@ -11,6 +11,7 @@
 #include "cli/run/proxy.h"
 #include "client/agent/eligibility.h"
 #include "client/agent/plan_facts.h"
+#include "client/agent/secure_task.h"
 #include "client/training/device/gpu_trainer.h"
 #include "client/training/pass_programs.h"
 #include "client/training/planned_memory.h"
@@ -114,7 +115,7 @@ void LookAtPlan(const SitePolicy& policy, const Plan& plan, Findings& findings) 
 
 // One poll for no task: it proves name, port, proxy, both certificates, admission and protocol.
 void LookAtCoordinator(const ClientOptions& options, const NetworkAddress& address, Security security,
-                       const StatusOr<std::vector<BoundData>>& data, Findings& findings) {
+                       const StatusOr<std::vector<BoundData>>& data, bool hides_examples, Findings& findings) {
   const StatusOr<std::string> proxy = ProxyFor(address);
   if (!proxy.ok()) return findings.Wrong("coordinator", proxy.status());
   const StatusOr<std::unique_ptr<GrpcClient>> connection =
@@ -127,6 +128,7 @@ void LookAtCoordinator(const ClientOptions& options, const NetworkAddress& addre
   request.caller.name = security.name.empty() ? options.name : security.name;
   request.capabilities.version = RIVULET_VERSION;
   if (data.ok()) request.capabilities.datasets = OffersOf(*data);
+  if (hides_examples) request.capabilities.datasets = WithoutNumbers(std::move(request.capabilities.datasets));
   request.want = 0;
   const StatusOr<PollReply> reply = (*connection)->Poll(request);
   if (absl::IsUnavailable(reply.status())) {
@@ -193,7 +195,7 @@ Status PreflightClient(const ClientOptions& options) {
   } else {
     findings.Soon("certificate", soon);
   }
-  LookAtCoordinator(options, *address, *std::move(security), data, findings);
+  LookAtCoordinator(options, *address, *std::move(security), data, policy.secure.asked(), findings);
   return findings.Print(options.json);
 }
 

@@ -53,11 +53,15 @@ Status Agent::Run() {
   PollRequest request;
   request.caller = {.name = options_.client_id, .certificate_serial = options_.certificate_serial, .session = session_};
   request.capabilities.version = options_.version;
-  request.capabilities.datasets = OffersOf(options_.data);
-  for (DatasetOffer& offer : request.capabilities.datasets) {
-    if (options_.secure != nullptr && options_.secure->hides_examples)
-      offer.examples = std::min<int64_t>(offer.examples, 1);
-  }
+  // How many examples there are is told where the run's sums do not hide it, and that is known from its plan.
+  const bool may_hide = options_.secure != nullptr, hides = may_hide && options_.secure->hides_examples;
+  bool hidden = may_hide;
+  const auto offer = [&](bool hide) {
+    hidden = hide;
+    request.capabilities.datasets = OffersOf(options_.data);
+    if (hide) request.capabilities.datasets = WithoutNumbers(std::move(request.capabilities.datasets));
+  };
+  offer(may_hide);
   request.hold_ms = options_.hold_ms;
   Caller& caller = request.caller;
   // After tasks that came to nothing: the coordinator may offer the same again at once, and nobody wants to see it
@@ -73,6 +77,12 @@ Status Agent::Run() {
     const StatusOr<PollReply> polled = runner.Poll(request);
     if (absl::IsNotFound(polled.status()) && !caller.run_id.empty()) {
       caller.run_id.clear();  // the coordinator serves another run by now: this client works for that one
+      offer(may_hide);
+      continue;
+    }
+    // A run that asks for clients with so many examples has no secure sums.
+    if (absl::IsInvalidArgument(polled.status()) && hidden && !hides) {
+      offer(false);
       continue;
     }
     RIVULET_RETURN_IF_ERROR(polled.status());
@@ -99,6 +109,7 @@ Status Agent::Run() {
       const StatusOr<TaskReport> done = runner.Run(request, task, options_.data);
       heartbeat.End();
       stop_.BeginTask();  // what ended this task is not to end the next poll
+      if (const std::optional<bool> secure = runner.sums_securely()) offer(hides || (may_hide && *secure));
       RIVULET_ASSIGN_OR_RETURN(const TaskReport report, done);
       if (observer.on_report) observer.on_report(task, report);
       if (const std::optional<PollReply::Over> over = heartbeat.over() ? heartbeat.over() : runner.over()) {

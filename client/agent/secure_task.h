@@ -1,5 +1,5 @@
-// A client's side of secure aggregation: a trained update becomes words, and the steps of the protocol carry their sum
-// to the coordinator. Secrets are in memory until the last answer; another process cannot continue the task.
+// A deployed client's side of secure aggregation: its half (client/secure/secure_half.h) and the calls that carry the
+// steps to the coordinator. Secrets are in memory until the last answer; another process cannot continue the task.
 #pragma once
 
 #include <cstddef>
@@ -9,31 +9,26 @@
 #include <string>
 #include <vector>
 
-#include "certificates/identity.h"
 #include "client/agent/answered_tasks.h"
 #include "client/calls/coordinator_calls.h"
 #include "client/calls/stop_signal.h"
-#include "client/training/trainer.h"
+#include "client/secure/secure_half.h"
 #include "federated/plan/plan.h"
-#include "federated/secure/protocol.h"
 
 namespace rivulet {
 
 // Of a client that takes part in secure sums.
-struct SecureIdentity {
-  std::function<std::shared_ptr<const NodeIdentity>()> identity;  // as WatchedIdentity has it
-  secure::SecurePolicy policy;                                    // what every plan must be at least
-  // Whether polls state one example in place of their number: of a site that takes part in secure sums alone.
+struct SecureIdentity : SecureMember {
+  // Whether polls never state how many examples there are: of a site that takes part in secure sums alone. Another
+  // states it once it has read a plan without them, or where a coordinator refuses a client of one example.
   bool hides_examples = false;
   std::shared_ptr<AnsweredTasks> answered;
-  std::function<int64_t()> now;  // seconds since 1970 UTC
   // Before the first secret of a task, such as ForbidCoreDumps; null: nothing is done.
   std::function<Status()> protect = nullptr;
 };
 
-// The words of an update: its values, weights and scalars, rounded as the coordinator's own sum rounds them.
-// INVALID_ARGUMENT as Aggregation::Take.
-StatusOr<std::vector<std::byte>> SecureWords(const AggregationSpec& spec, const Task& task, const LocalResult& trained);
+// As polls state data sets without their numbers of examples: one each.
+std::vector<DatasetOffer> WithoutNumbers(std::vector<DatasetOffer> offers);
 
 class SecureTask {
  public:

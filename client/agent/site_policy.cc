@@ -12,6 +12,7 @@
 #include "engine/base/nearest.h"
 #include "engine/base/setting.h"
 #include "federated/scenario/keys.h"
+#include "federated/secure/protocol.h"
 
 namespace rivulet {
 namespace {
@@ -30,7 +31,8 @@ const Table& SiteKeys() {
         Names("columns", "Accepted columns of examples"),
         Integer("max_epochs", std::nullopt, "How often a task may go over the data").AtLeast(1)}},
       {"secure",
-       {Integer("min_cohort", std::nullopt, "Clients that announce keys").Between(1, kMostSecureUpdates),
+       {Flag("required", std::nullopt, "Whether updates must be summed under masks"),
+        Integer("min_cohort", std::nullopt, "Clients that announce keys").Between(1, kMostSecureUpdates),
         Integer("min_survivors", std::nullopt, "Clients in a sum").Between(1, kMostSecureUpdates),
         Integer("max_colluding", std::nullopt, "Clients that may collude").Between(1, kMostSecureUpdates),
         Integer("least_sum", std::nullopt, "Clients in the smallest sum").Between(1, kMostSecureUpdates)}},
@@ -44,8 +46,7 @@ const Table& SiteKeys() {
       {"privacy",
        {Float("max_epsilon", std::nullopt, "Budget of this site over all runs").Above(0),
         Float("delta", std::nullopt, "Delta of that epsilon").Between(1e-30, 0.5),
-        Integer("min_cohort", std::nullopt, "Updates that a version must plan").AtLeast(1),
-        Flag("secure", std::nullopt, "Whether updates must be summed under masks")}},
+        Integer("min_cohort", std::nullopt, "Updates that a version must plan").AtLeast(1)}},
   };
   return *table;
 }
@@ -66,6 +67,12 @@ class Given {
                                DidYouMean("[" + entry.key.substr(0, dot) + "]", known));
       }
       if (dot == std::string::npos) continue;
+      if (entry.key == "privacy.secure") {
+        return InvalidArgument(
+            "{}: the key 'privacy.secure' is 'secure.required' now; write required = true below "
+            "[secure]",
+            entry.where);
+      }
       const Setting* const setting = FindSetting(section->second, entry.key.substr(dot + 1));
       if (setting == nullptr) {
         std::vector<std::string> known;
@@ -142,12 +149,6 @@ Status CheckPrivacy(const SitePolicy::Privacy& wanted, const Plan& plan) {
                                          plan.name(), cohort, wanted.min_cohort),
                       fmt::format("cohort of {}", cohort));
   }
-  if (wanted.secure && plan.aggregation().secure.protocol != "secagg_plus") {
-    return NotWilling(FailedPrecondition("plan '{}' sums updates without masks, which this site does not allow "
-                                         "(privacy.secure)",
-                                         plan.name()),
-                      "no secure aggregation");
-  }
   return absl::OkStatus();
 }
 
@@ -164,7 +165,8 @@ StatusOr<SitePolicy> ParseSitePolicy(const std::string& toml, const std::string&
     const Status known = ParseAuthor(author).status();
     if (!known.ok()) return Annotate(known, "plans.authors in " + given.where("plans.authors"));
   }
-  policy.secure = {.min_cohort = given.integer("secure.min_cohort", 0),
+  policy.secure = {.required = given.flag("secure.required", false),
+                   .min_cohort = given.integer("secure.min_cohort", 0),
                    .min_survivors = given.integer("secure.min_survivors", 0),
                    .max_colluding = given.integer("secure.max_colluding", 0),
                    .least_sum = given.integer("secure.least_sum", 0)};
@@ -174,8 +176,7 @@ StatusOr<SitePolicy> ParseSitePolicy(const std::string& toml, const std::string&
                    .niceness = given.integer("budget.niceness", 0)};
   policy.privacy = {.max_epsilon = given.number("privacy.max_epsilon", 0),
                     .delta = given.number("privacy.delta", SitePolicy::Privacy().delta),
-                    .min_cohort = given.integer("privacy.min_cohort", 0),
-                    .secure = given.flag("privacy.secure", false)};
+                    .min_cohort = given.integer("privacy.min_cohort", 0)};
   policy.when.max_load = given.number("when.max_load", 0);
   policy.when.min_available_bytes = given.integer("when.min_free_megabytes", 0) * kMegabyte;
   for (const std::string& text : given.names("when.hours").value_or(std::vector<std::string>())) {
@@ -192,7 +193,14 @@ StatusOr<SitePolicy> ParseSitePolicy(const std::string& toml, const std::string&
 namespace {
 
 Status CheckSecure(const SitePolicy::Secure& asked, const Plan& plan) {
+  if (!asked.asked()) return absl::OkStatus();
   const SecureSum& sum = plan.aggregation().secure;
+  const StatusOr<const secure::SecureProtocol*> protocol = secure::FindSecureProtocol(sum.protocol);
+  if (!protocol.ok() || !(*protocol)->hides) {
+    return NotWilling(
+        FailedPrecondition("plan '{}' has no secure aggregation, and this site asks for it ([secure])", plan.name()),
+        "no secure aggregation");
+  }
   const struct {
     const char* key;
     int64_t least, stated;
@@ -201,12 +209,6 @@ Status CheckSecure(const SitePolicy::Secure& asked, const Plan& plan) {
                 {"max_colluding", asked.max_colluding, sum.max_colluding},
                 {"least_sum", asked.least_sum, sum.least_sum}};
   for (const auto& [key, least, stated] : bounds) {
-    if (least == 0) continue;
-    if (!sum.on()) {
-      return NotWilling(FailedPrecondition("plan '{}' has no secure aggregation, and this site asks for it (secure.{})",
-                                           plan.name(), key),
-                        "no secure aggregation");
-    }
     if (stated >= least) continue;
     return NotWilling(FailedPrecondition("plan '{}' has privacy.{} = {}, and this site asks for {} (secure.{})",
                                          plan.name(), key, stated, least, key),

@@ -10,6 +10,7 @@
 //                                # a pass's dataset ops do not count
 //
 //   [secure]                     # any of these: only plans with secure aggregation, of these bounds at least
+//   required = true              # of any bounds
 //   min_cohort = 20              # clients that announce keys (privacy.min_cohort)
 //   min_survivors = 10           # clients in a sum
 //   max_colluding = 3            # clients that may collude with a lying coordinator
@@ -30,7 +31,6 @@
 //   max_epsilon = 8              # over all runs, charged for each answered task (privacy_ledger.h)
 //   delta = 1e-5                 # of that epsilon; the default
 //   min_cohort = 100             # updates that a version must plan
-//   secure = true                # only plans whose updates are summed under masks ("secagg_plus")
 //
 // A missing key allows anything; an empty list allows nothing.
 #pragma once
@@ -53,7 +53,9 @@ struct SitePolicy {
     int64_t max_epochs = 0;  // 0: any
   } plans;
   struct Secure {  // 0: anything
+    bool required = false;
     int64_t min_cohort = 0, min_survivors = 0, max_colluding = 0, least_sum = 0;
+    bool asked() const { return required || min_cohort + min_survivors + max_colluding + least_sum > 0; }
   } secure;
   struct Budget {
     int64_t memory_bytes = 0;  // 0: as much as there is, here and below
@@ -76,12 +78,11 @@ struct SitePolicy {
     double max_epsilon = 0;  // 0: no budget
     double delta = 1e-5;
     int64_t min_cohort = 0;
-    bool secure = false;
   } privacy;
 };
 
 // INVALID_ARGUMENT with FILE:line:column: no TOML, a key that there is not (names the nearest), a value out of its
-// range, an author that is none.
+// range, an author that is none, a key that has another name now.
 StatusOr<SitePolicy> ParseSitePolicy(const std::string& toml, const std::string& path);
 
 // Checks whether a plan may run here. FAILED_PRECONDITION, with a reason that may leave the site

@@ -133,6 +133,7 @@ StatusOr<TaskReport> TaskRunner::Perform(const PollRequest& poll, const Task& ta
   };
   const auto plan = artifacts_.Plan(task.plan, sources.plan);
   const bool secure = plan.ok() && (*plan)->plan->aggregation().secure.on();
+  if (plan.ok()) sums_securely_ = secure;
   StatusOr<FinishedWork> work = Cancelled("not begun");
   Status status;
   if (secure) {

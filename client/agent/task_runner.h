@@ -48,6 +48,8 @@ class TaskRunner {
   // `poll`: the client's own, with which it waits for later steps of a task.
   StatusOr<TaskReport> Run(const PollRequest& poll, const Task& task, std::span<const BoundData> data);
 
+  // Whether the last plan that was read sums updates under masks; nullopt: none was read.
+  std::optional<bool> sums_securely() const { return sums_securely_; }
   // The end of the run, if a task that waited for its next step was told of it.
   const std::optional<PollReply::Over>& over() const { return over_; }
 
@@ -79,6 +81,7 @@ class TaskRunner {
   TaskId lost_;  // the last task whose plan or model was not there, and how often in a row
   int times_lost_ = 0;
   std::optional<PollReply::Over> over_;
+  std::optional<bool> sums_securely_;
 };
 
 }  // namespace rivulet

@@ -68,7 +68,8 @@ PollRequest Site::Request() const {
   request.capabilities.version = options_.version;
   request.serves.kind = Serves::Kind::kAny;
   request.want = 0;
-  for (const Task& task : queue_) request.working_on.push_back({task.id, false});
+  for (const Task& task : queue_) request.working_on.push_back({task.id, false, task.step});
+  for (const auto& [task, steps] : in_steps_) request.working_on.push_back({task, false, steps.answered});
   for (const auto& [gather, open] : open_) {
     if (open.told > 0) request.working_on.push_back({open.records[0].task, true});
     for (size_t i = open.told; i < open.records.size(); ++i) request.working_on.push_back({open.records[i].task, true});
@@ -88,8 +89,9 @@ StatusOr<PollReply> Site::Ask() {
   PollRequest request = Request();
   for (auto& [gather, open] : open_) open.told = open.records.size();
   if (queue_.empty()) {
-    request.want = want_;
-    request.hold_ms = open_.empty() ? options_.hold_ms : std::min(options_.hold_ms, beat_ms_);
+    // What waits for its next step is given again, beside new tasks.
+    request.want = want_ + std::ssize(in_steps_);
+    request.hold_ms = open_.empty() && in_steps_.empty() ? options_.hold_ms : std::min(options_.hold_ms, beat_ms_);
     request.told = told_;
   } else if (std::ssize(queue_) < options_.least_tasks) {
     request.want = options_.least_tasks - std::ssize(queue_);
@@ -135,6 +137,7 @@ Status Site::GiveUp(const TaskId& task, std::string_view reason) {
 // nothing of this partial, and offers the same tasks.
 Status Site::Forget(const TaskId& cancelled, const PollReply& reply) {
   std::erase_if(queue_, [&](const Task& task) { return task.id == cancelled; });
+  in_steps_.erase(cancelled);
   for (auto open = open_.begin(); open != open_.end(); ++open) {
     const std::vector<TaskRecord>& records = open->second.records;
     if (std::none_of(records.begin(), records.end(), [&](const auto& record) { return record.task == cancelled; })) {

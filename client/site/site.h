@@ -13,8 +13,13 @@
 // In the coordinator's process, models and partial sums pass in place. Elsewhere they are fetched and sent, calls are
 // repeated while the coordinator cannot be reached, and a heartbeat renews the leases of the tasks in hand.
 //
-// Memory beside the trainer: one partial sum per open gathering (the tasks of one attempt). A refused update leaves no
-// trace in it. The coordinator folds all of a partial sum, or none.
+// Where updates are summed in steps under masks, an update becomes words, and the site plays its client's half of the
+// protocol, as a deployed client does (client/secure/secure_half.h). It answers a step when the coordinator gives it
+// the task again with that step's input.
+//
+// Memory beside the trainer: one partial sum per open gathering (the tasks of one attempt), or the words of each
+// task that waits for the sum's step. A refused update leaves no trace in a partial sum. The coordinator folds all of
+// it, or none.
 #pragma once
 
 #include <chrono>
@@ -30,6 +35,7 @@
 #include "client/calls/coordinator_calls.h"
 #include "client/calls/heartbeat.h"
 #include "client/calls/stop_signal.h"
+#include "client/secure/secure_half.h"
 #include "client/site/remote_client_state.h"
 #include "client/training/artifact_cache.h"
 #include "client/training/device/training_device.h"
@@ -60,6 +66,13 @@ class UpdateAttack {
   virtual Status Change(const Task& task, const TrainFn& train, std::vector<float>& values) const = 0;
 };
 
+// Identities of the clients that a site trains for, in secure sums. Thread-safe.
+class ClientIdentities {
+ public:
+  virtual ~ClientIdentities() = default;
+  virtual StatusOr<std::shared_ptr<const SecureMember>> Of(const std::string& client_id) = 0;
+};
+
 struct SiteOptions {
   std::string name;  // "worker 0"
   std::string run_id;
@@ -80,6 +93,8 @@ struct SiteOptions {
   ClientStateStore* states = nullptr;
   const UpdateAttack* attack = nullptr;  // null: none; must outlive the site
   TrainingDevice device;                 // where it trains
+  // Null: plans whose updates are summed in steps are refused; must outlive the site.
+  ClientIdentities* identities = nullptr;
 };
 
 // One per thread. Not thread-safe, except for Stop of its StopSignal.
@@ -117,6 +132,10 @@ class Site {
   std::vector<Task> NextTasks();
   Status Work(std::span<const Task> tasks);
   StatusOr<TaskReport> Work(const Task& task);
+  // Secure sums. A step ends as its submission does; a task whose half refuses has failed.
+  bool SumsInSteps(const Task& task) const;  // of the plan that was trained last
+  Status BeginSteps(const Task& task, const LocalResult& trained, TaskReport& report);
+  Status AnswerStep(const Task& task);
   // A task that ended otherwise than in the partial: told to the coordinator, with a reason of `kind`. CANCELLED, and
   // nothing said, when the site is being stopped.
   StatusOr<TaskReport> Tell(TaskReport::Kind kind, TaskFailure failure, std::string_view reason,
@@ -151,6 +170,11 @@ class Site {
   std::vector<float> changed_;         // the last update that options_.attack had
   FloatRun changed_run_;               // all of it
   std::deque<Task> queue_;
+  struct InSteps {
+    std::unique_ptr<SecureHalf> half;
+    int answered = 0;  // the last step
+  };
+  std::map<TaskId, InSteps> in_steps_;
   std::map<uint64_t, OpenPartial> open_;  // by Task::gather
   Clock::time_point asked_;
   bool told_ = false;       // what is awaited

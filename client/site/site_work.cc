@@ -17,6 +17,7 @@ std::vector<Task> Site::NextTasks() {
   tasks.push_back(std::move(queue_.front()));
   queue_.pop_front();
   if (queue_.empty() || heartbeat_ != nullptr || !options_.holds || Changes(tasks[0])) return tasks;
+  if (tasks[0].step > 0 || (options_.identities != nullptr && options_.device.device != nullptr)) return tasks;
   const Task first = tasks[0];
   const NamedBlob* const model = first.input("model");
   const auto data = data_.Of(first.client_id);
@@ -25,7 +26,7 @@ std::vector<Task> Site::NextTasks() {
   int64_t largest = data->size();
   for (auto task = queue_.begin(); (most == 0 || std::ssize(tasks) < most) && task != queue_.end();) {
     const NamedBlob* const base = task->input("model");
-    const bool alike = !Changes(*task) && task->plan == first.plan && task->kind == first.kind &&
+    const bool alike = task->step == 0 && !Changes(*task) && task->plan == first.plan && task->kind == first.kind &&
                        task->gather == first.gather && task->base_version == first.base_version && base != nullptr &&
                        base->id.digest == model->id.digest;
     const auto other = alike ? data_.Of(task->client_id) : data;
@@ -120,7 +121,7 @@ StatusOr<std::vector<float>> Site::DeltaOf(const Task& task, const LocalResult& 
 // What is told beside the update stays as the client's own training had it. Whoever changes an update may have other
 // tasks trained, in the same memory, so the values are taken out of it before.
 StatusOr<LocalResult> Site::TrainAndChange(const Task& task) {
-  if (!Changes(task)) return Train(task, true);
+  if (!Changes(task)) return Train(task, options_.identities == nullptr);  // words are made on the host
   RIVULET_ASSIGN_OR_RETURN(LocalResult result, Train(task, false));
   RIVULET_ASSIGN_OR_RETURN(changed_, DeltaOf(task, result));
   const auto train = [&](const Task& other) -> StatusOr<std::vector<float>> {
@@ -163,6 +164,10 @@ StatusOr<TaskReport> Site::Tell(TaskReport::Kind kind, TaskFailure failure, std:
 // sentence that says why it cannot be done. Only a site that is being stopped says nothing.
 StatusOr<TaskReport> Site::Work(const Task& task) {
   TaskReport report;
+  if (task.step > 0) {
+    RIVULET_RETURN_IF_ERROR(AnswerStep(task));
+    return report;
+  }
   BeginBeat(task.id);
   StatusOr<LocalResult> trained = TrainAndChange(task);
   if (!EndBeat()) {
@@ -174,6 +179,10 @@ StatusOr<TaskReport> Site::Work(const Task& task) {
     return Tell(TaskReport::Kind::kFailed, FailureOf(task.id, trained.status()), Sentence(Message(trained.status())));
   }
   report.result() = *trained;
+  if (SumsInSteps(task)) {
+    RIVULET_RETURN_IF_ERROR(BeginSteps(task, *trained, report));
+    return report;
+  }
 
   RIVULET_ASSIGN_OR_RETURN(OpenPartial* const open, Open(task));
   TraceSpan folding(options_.instruments.tracer, "phase", "fold");
@@ -203,6 +212,62 @@ void Site::Record(const Task& task, LocalResult& trained, double norm, double fo
   record.fold_seconds = fold_seconds;
 }
 
+bool Site::SumsInSteps(const Task& task) const {
+  if (task.kind != TaskKind::kTrain) return false;
+  const StatusOr<const secure::SecureProtocol*> protocol = SecureProtocolOf(trainer_.plan());
+  return protocol.ok() && (*protocol)->steps > 1;
+}
+
+// As a deployed client: it trains first, and its half's secrets are drawn when its words are there. An update of which
+// no words can be made is a failure of its client, as nothing of it is sent that could be refused.
+Status Site::BeginSteps(const Task& task, const LocalResult& trained, TaskReport& report) {
+  const Plan& plan = trainer_.plan();
+  const auto begin = [&]() -> StatusOr<std::unique_ptr<SecureHalf>> {
+    if (options_.identities == nullptr) {
+      return FailedPrecondition("the plan sums updates by '{}', and this site has no certificates of its clients",
+                                plan.aggregation().secure.protocol);
+    }
+    RIVULET_ASSIGN_OR_RETURN(std::vector<std::byte> words, SecureWords(plan.aggregation(), task, trained));
+    RIVULET_ASSIGN_OR_RETURN(const auto member, options_.identities->Of(task.client_id));
+    return SecureHalf::Create(*member, plan, task, std::move(words));
+  };
+  StatusOr<std::unique_ptr<SecureHalf>> half = begin();
+  if (half.ok()) {
+    in_steps_[task.id].half = *std::move(half);
+    return AnswerStep(task);
+  }
+  RIVULET_ASSIGN_OR_RETURN(report, Tell(TaskReport::Kind::kFailed, FailureOf(task.id, half.status()),
+                                        Sentence(Message(half.status())), std::move(report)));
+  return absl::OkStatus();
+}
+
+Status Site::AnswerStep(const Task& task) {
+  const auto steps = in_steps_.find(task.id);
+  if (steps == in_steps_.end()) return GiveUp(task.id, "its site has lost the secrets of its first steps");
+  const NamedBlob* const input = task.input("step");
+  if (task.step > 0 && input == nullptr) return absl::OkStatus();  // its attempt is ending
+  StatusOr<std::string> answer = [&]() -> StatusOr<std::string> {
+    if (task.step == 0) return steps->second.half->Answer(0, "");
+    RIVULET_ASSIGN_OR_RETURN(const std::string bytes, calls_.Fetch(caller_, input->id, kAnyBytes));
+    return steps->second.half->Answer(task.step, bytes);
+  }();
+  if (!answer.ok()) {
+    in_steps_.erase(steps);
+    if (absl::IsNotFound(answer.status())) return absl::OkStatus();  // its attempt has ended
+    return Tell(TaskReport::Kind::kFailed, FailureOf(task.id, answer.status()), Sentence(Message(answer.status())))
+        .status();
+  }
+  const Submission submission{
+      .task = task.id, .step = task.step, .bytes = std::ssize(*answer), .kind = Submission::Kind::kStep};
+  const StatusOr<SubmitResult> result =
+      calls_.Submit(caller_, submission, std::make_shared<const std::string>(*std::move(answer)));
+  steps->second.answered = task.step;
+  const bool ends = task.step == steps->second.half->steps() - 1;
+  if (!result.ok() || result->kind == SubmitResult::Kind::kRefused || ends) in_steps_.erase(steps);
+  // A task that the coordinator no longer knows has ended otherwise.
+  return result.ok() || absl::IsNotFound(result.status()) ? absl::OkStatus() : result.status();
+}
+
 // An update that is refused is told as any other's is; an error before that is of who knows which of them, so each is
 // tried by itself, which gives the same bits and the right sentence. The time of a fold holds the making of what is
 // folded: the two cannot be told apart.
@@ -224,7 +289,12 @@ StatusOr<bool> Site::WorkTogether(std::span<const Task> tasks) {
   if (stop_.stopped()) return Cancelled("stopped");
   if (!trained.ok()) return false;
 
-  RIVULET_ASSIGN_OR_RETURN(OpenPartial* const open, Open(tasks[0]));
+  const bool in_steps = SumsInSteps(tasks[0]);
+  OpenPartial none;
+  OpenPartial* open = &none;
+  if (!in_steps) {
+    RIVULET_ASSIGN_OR_RETURN(open, Open(tasks[0]));
+  }
   TraceSpan folding(tracer, "phase", "fold");
   for (const Task& task : tasks) folding.Arrow(Tracer::Flow::kEnd, Tracer::kTask, task.id);
   // How each ended, as it was told. A result's own status cannot say: of a task that could not be done and of an update
@@ -273,6 +343,10 @@ StatusOr<bool> Site::WorkTogether(std::span<const Task> tasks) {
 
 Status Site::FoldTogether(std::span<const Task> tasks, std::vector<LocalResult>& trained, std::span<const size_t> which,
                           OpenPartial& open, std::span<TaskReport> reports) {
+  if (SumsInSteps(tasks[0])) {
+    for (const size_t i : which) RIVULET_RETURN_IF_ERROR(BeginSteps(tasks[i], trained[i], reports[i]));
+    return absl::OkStatus();
+  }
   const Clock::time_point begin = Clock::now();
   const auto refuse = [&](size_t i, const Status& why) -> Status {
     RIVULET_ASSIGN_OR_RETURN(

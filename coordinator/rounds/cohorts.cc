@@ -57,7 +57,7 @@ void RunMachine::OpenTraining(TimeMs now, Actions& actions) {
   std::vector<std::string> cohort = Draw(TaskKind::kTrain, training.buffer.Missing(), now);
   const bool nobody = rules_.may_be_empty && cohort.empty() && SamplesNobody();
   for (int waits = 0; !nobody && std::ssize(cohort) < enough && WaitForDevices(waits); ++waits) {
-    members_.BeginDraw({round(), attempt_});
+    members_.BeginDraw(DrawnAs());
     cohort = Draw(TaskKind::kTrain, training.buffer.Missing(), now);
   }
   if (samples() && training.buffer.Missing() <= std::ssize(cohort)) {
@@ -80,7 +80,7 @@ void RunMachine::OpenTraining(TimeMs now, Actions& actions) {
                              enough, cohort.size(),
                              rules_.fleet == nullptr ? "selection.trace" : "[devices] and selection.trace"));
     }
-    members_.BeginDraw({round(), attempt_});  // of whom was counted some may not be drawn yet
+    members_.BeginDraw(DrawnAs());  // of whom was counted some may not be drawn yet
     return;
   }
   ++attempts_tried_;

@@ -199,7 +199,7 @@ void RunMachine::Handle(const CommitDone& event, TimeMs now, Actions& actions) {
   CloseBuffer(made_ ? made_ : training_);
   if (committed) {
     ++committed_round_;
-    attempt_ = 1;
+    attempt_ = attempts_before_ + 1;
     attempts_tried_ = 0;
     if (members_.remembers()) {
       for (const CommitDone::Reported& one : event.reported) {
@@ -210,7 +210,7 @@ void RunMachine::Handle(const CommitDone& event, TimeMs now, Actions& actions) {
     }
     // Ordinals tell leases of one client at one version apart; a new version starts anew.
     ordinals_.clear();
-    members_.BeginDraw({round(), attempt_});
+    members_.BeginDraw(DrawnAs());
     const int64_t every = rules_.evaluation.every;
     const bool last = event.last || committed_round_ >= rules_.rounds;
     // Whoever is out would have been in the next version: what they bring is of no use.
@@ -229,7 +229,7 @@ void RunMachine::Handle(const CommitDone& event, TimeMs now, Actions& actions) {
   } else {
     if (LastAttempt()) return End(Phase::kFailed, reason_);
     ++attempt_;
-    members_.BeginDraw({round(), attempt_});
+    members_.BeginDraw(DrawnAs());
     reason_.clear();
     not_before_ = now + rules_.retry.PauseAfter(attempts_tried_);
   }

@@ -66,7 +66,7 @@ Status CheckRules(const RunRules& rules, const RunStart& start) {
     return InvalidArgument("an evaluation by {} clients counts with {} reports; it must be 0 (all) to {}",
                            evaluation.clients, evaluation.min_reports, evaluation.clients);
   }
-  if (start.committed_round < 0 || start.attempt < 1) {
+  if (start.committed_round < 0 || start.attempts_before < 0 || start.attempt <= start.attempts_before) {
     return InvalidArgument("a run cannot start after round {} with attempt {}", start.committed_round, start.attempt);
   }
   for (const int64_t version : start.evaluations) {
@@ -100,9 +100,10 @@ StatusOr<RunMachine> RunMachine::Create(RunRules rules, RunStart start) {
   RunMachine machine(std::move(rules), std::move(start.population));
   machine.committed_round_ = start.committed_round;
   machine.attempt_ = start.attempt;
+  machine.attempts_before_ = start.attempts_before;
   machine.first_ordinal_ = start.first_ordinal;
   machine.virtual_now_ = start.virtual_now;
-  machine.members_.BeginDraw({machine.round(), machine.attempt_});
+  machine.members_.BeginDraw(machine.DrawnAs());
   for (const RunStart::Candidate& c : start.candidates) {
     machine.members_.Add(c.client_id, {c.from_round, c.from_attempt}, "");
   }
@@ -267,7 +268,8 @@ int64_t RunMachine::CountInState(Lease::State state, TaskKind kind) const {
 std::pair<int64_t, int64_t> RunMachine::next_draw() const {
   // While nothing is drawn for this (round, attempt), it is the next draw; afterwards the next is a later one, and
   // whether that is an attempt or a round, it comes after (round, attempt + 1) in order.
-  return {round(), phase_ == Phase::kWaiting ? attempt_ : attempt_ + 1};
+  const auto [round, attempt] = DrawnAs();
+  return {round, phase_ == Phase::kWaiting ? attempt : attempt + 1};
 }
 
 std::string RunMachine::Awaited(TimeMs now) {

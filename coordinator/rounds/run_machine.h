@@ -120,6 +120,9 @@ struct RunStart {
   std::shared_ptr<Population> population;  // all of it are members from the start; null: whoever joins
   int64_t committed_round = 0;
   int64_t attempt = 1;  // the first one at round committed_round + 1
+  // From which, plus one, the numbers of this machine's attempts count at any round, so that no two processes of a run
+  // give tasks in steps the same names. Draws go by the numbers without it, and are those of the run that was cut off.
+  int64_t attempts_before = 0;
   struct Candidate {
     std::string client_id;
     int64_t from_round = 1;  // may be drawn from this (round, attempt) on: a name that joined during an attempt that is
@@ -242,6 +245,7 @@ class RunMachine {
   void Handle(const Operator& event, TimeMs now, Actions& actions);
 
   int64_t names_wanted() const;
+  Members::DrawAt DrawnAs() const { return {round(), attempt_ - attempts_before_}; }
   // Where all members are there from the start and never away, so that waiting mends nothing.
   bool nobody_else_comes() const {
     return (rules_.available || rules_.fleet != nullptr) && rules_.presence_ms == 0 && !members_.open();
@@ -315,10 +319,11 @@ class RunMachine {
   std::string reason_;
   int64_t committed_round_ = 0;
   int64_t attempt_ = 1;
-  int64_t attempts_tried_ = 0;  // at this round, by this machine
-  TimeMs not_before_ = 0;       // the next attempt
-  TimeMs absent_until_ = 0;     // how long a sample of absent members is waited for; 0: none is
-  TimeMs armed_ = 0;            // the last WakeAt of what is open; 0: none
+  int64_t attempts_before_ = 0;  // as RunStart has it
+  int64_t attempts_tried_ = 0;   // at this round, by this machine
+  TimeMs not_before_ = 0;        // the next attempt
+  TimeMs absent_until_ = 0;      // how long a sample of absent members is waited for; 0: none is
+  TimeMs armed_ = 0;             // the last WakeAt of what is open; 0: none
   Members members_;
   std::set<std::string> left_;               // members who were sent away: nobody waits for them to come
   std::map<std::string, int64_t> ordinals_;  // leases at the committed version so far

@@ -49,7 +49,7 @@ void RunMachine::LetArrive(TimeMs now, Actions& actions) {
     if (under_way_.empty()) {
       // Whoever is in a round that is drawn at once was there when it began.
       if (!continuous() || !WaitForDevices(waits++)) return;
-      members_.BeginDraw({round(), attempt_});  // those of whom it was judged that they are away
+      members_.BeginDraw(DrawnAs());  // those of whom it was judged that they are away
       continue;
     }
     const auto [at, client_id, slot] = *under_way_.begin();

@@ -23,7 +23,7 @@ std::string DerOf(const Certificate& certificate) {
 }
 
 StatusOr<KeyHandle> VerifyAnnouncement(const Digest& session_context, const Member& member, const Voucher& voucher,
-                                       const Trust& trust) {
+                                       const Trust& trust, Refusals refusals) {
   const std::string shown = DisplayText(member.name, kShownBytes);
   const auto* at = reinterpret_cast<const uint8_t*>(voucher.certificate.data());
   const auto* const end = at + voucher.certificate.size();
@@ -34,21 +34,25 @@ StatusOr<KeyHandle> VerifyAnnouncement(const Digest& session_context, const Memb
   }
   RIVULET_ASSIGN_OR_RETURN(const Certificate certificate,
                            CertificateOf(std::move(x509), fmt::format("the certificate of member '{}'", shown)));
-  if (!certificate.name || certificate.name->role != Role::kClient || certificate.name->id != member.name) {
+  const bool its_own =
+      certificate.name && certificate.name->role == Role::kClient && certificate.name->id == member.name;
+  if (!its_own && refusals.Holds(Refusal::kOthersCertificate)) {
     return FailedPrecondition(
         "member '{}' shows the certificate of '{}'", shown,
         DisplayText(certificate.name ? certificate.name->ToString() : certificate.subject, kShownBytes));
   }
-  RIVULET_RETURN_IF_ERROR(
-      Annotate(VerifyCertificate(certificate, *trust.authority, trust.revoked, CertificatePurpose::kConnect, trust.now),
-               fmt::format("member '{}'", shown)));
+  const Status valid =
+      VerifyCertificate(certificate, *trust.authority, trust.revoked, CertificatePurpose::kConnect, trust.now);
+  if (!valid.ok() && refusals.Holds(Refusal::kInvalidCertificate)) {
+    return Annotate(valid, fmt::format("member '{}'", shown));
+  }
   KeyHandle key(X509_get_pubkey(certificate.x509.get()));
   RIVULET_RETURN_IF_ERROR(CheckSigningKey(key.get(), shown));
-  if (!IsSignature(key.get(), KeysToSign(session_context, member.channel, member.mask), voucher.signature)) {
+  if (!IsSignature(key.get(), KeysToSign(session_context, member.channel, member.mask), voucher.signature) &&
+      refusals.Holds(Refusal::kUnsignedKeys)) {
     return FailedPrecondition(
         "member '{}' did not sign its keys for this attempt: the coordinator invented or replaced them, or gave it "
-        "another "
-        "plan or model",
+        "another plan or model",
         shown);
   }
   return key;

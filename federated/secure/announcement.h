@@ -16,6 +16,6 @@ std::string DerOf(const Certificate& certificate);
 // certificate that the authority did not sign, that is revoked, expired, another's or of another role; a key that is
 // not of P-256; a signature that is not over these keys.
 StatusOr<KeyHandle> VerifyAnnouncement(const Digest& session_context, const Member& member, const Voucher& voucher,
-                                       const Trust& trust);
+                                       const Trust& trust, Refusals refusals = {});
 
 }  // namespace rivulet::secure

@@ -10,12 +10,12 @@ namespace {
 
 std::string NameShown(const Member& member) { return DisplayText(member.name, 80); }
 
-StatusOr<std::optional<RevocationList>> NewerList(const CohortMessage& message, const Trust& trust) {
+StatusOr<std::optional<RevocationList>> NewerList(const CohortMessage& message, const Trust& trust, Refusals refusals) {
   if (message.revocation_list.empty()) return std::nullopt;
   RIVULET_ASSIGN_OR_RETURN(
       RevocationList list,
       ReadRevocationList(message.revocation_list, "the revocation list of the cohort", *trust.authority));
-  if (trust.revoked != nullptr && list.number < trust.revoked->number) {
+  if (trust.revoked != nullptr && list.number < trust.revoked->number && refusals.Holds(Refusal::kOlderList)) {
     return FailedPrecondition("the cohort's revocation list has the number {}, and this client has seen {}",
                               list.number, trust.revoked->number);
   }
@@ -38,10 +38,11 @@ StatusOr<uint32_t> OwnNumber(const std::vector<Member>& members, std::string_vie
 
 }  // namespace
 
-Status CheckMembers(const std::vector<Member>& members) {
+Status CheckMembers(const std::vector<Member>& members, Refusals refusals) {
   for (size_t i = 1; i < members.size(); ++i) {
     if (members[i - 1].name < members[i].name) continue;
     if (members[i - 1].name == members[i].name) {
+      if (!refusals.Holds(Refusal::kMemberTwice)) continue;
       return FailedPrecondition("member '{}' is listed twice", NameShown(members[i]));
     }
     return FailedPrecondition("member '{}' is listed before '{}', out of the order of names", NameShown(members[i - 1]),
@@ -64,15 +65,18 @@ Status CheckMembers(const std::vector<Member>& members) {
 StatusOr<CheckedCohort> CheckCohort(CohortMessage message, const ClientSetup& setup, const Digest& session_context,
                                     const PublicKey& channel, const PublicKey& mask) {
   const auto count = static_cast<int64_t>(message.members.size());
-  if (count < setup.settings.min_cohort) {
+  const Refusals refusals = setup.refusals;
+  if (count < setup.settings.min_cohort && refusals.Holds(Refusal::kSmallCohort)) {
     return FailedPrecondition("the cohort has {} members, and the signed plan asks for {} or more", count,
                               setup.settings.min_cohort);
   }
-  RIVULET_RETURN_IF_ERROR(CheckMembers(message.members));
+  RIVULET_RETURN_IF_ERROR(CheckMembers(message.members, refusals));
   CheckedCohort cohort;
   RIVULET_ASSIGN_OR_RETURN(cohort.self, OwnNumber(message.members, setup.name, channel, mask));
-  RIVULET_ASSIGN_OR_RETURN(cohort.revoked, NewerList(message, setup.trust));
-  RIVULET_ASSIGN_OR_RETURN(cohort.shape, ChooseGraph(NeedsOf(setup.settings, count)));
+  RIVULET_ASSIGN_OR_RETURN(cohort.revoked, NewerList(message, setup.trust, refusals));
+  GraphNeeds needs = NeedsOf(setup.settings, count);
+  if (!refusals.Holds(Refusal::kWeakGraph)) needs.least_sum = 1;
+  RIVULET_ASSIGN_OR_RETURN(cohort.shape, ChooseGraph(needs));
   cohort.context = CohortContext(session_context, message.members);
   RIVULET_ASSIGN_OR_RETURN(const auto graph, NeighbourGraph::Shared(cohort.context, count, cohort.shape));
   cohort.neighbours = graph->NeighboursOf(cohort.self);
@@ -89,8 +93,8 @@ StatusOr<CheckedCohort> CheckCohort(CohortMessage message, const ClientSetup& se
       cohort.signing_keys.emplace_back(X509_get_pubkey(setup.certificate->x509.get()));
       continue;
     }
-    RIVULET_ASSIGN_OR_RETURN(
-        KeyHandle key, VerifyAnnouncement(session_context, message.members[holder], message.neighbours[next++], trust));
+    RIVULET_ASSIGN_OR_RETURN(KeyHandle key, VerifyAnnouncement(session_context, message.members[holder],
+                                                               message.neighbours[next++], trust, refusals));
     cohort.signing_keys.push_back(std::move(key));
   }
   cohort.members = std::move(message.members);

@@ -30,6 +30,6 @@ StatusOr<CheckedCohort> CheckCohort(CohortMessage message, const ClientSetup& se
                                     const PublicKey& channel, const PublicKey& mask);
 
 // Members in the order of their numbers, each name and each key once. Of both halves.
-Status CheckMembers(const std::vector<Member>& members);
+Status CheckMembers(const std::vector<Member>& members, Refusals refusals = {});
 
 }  // namespace rivulet::secure

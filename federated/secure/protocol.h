@@ -23,6 +23,7 @@
 #include "federated/aggregation/secure_sum.h"
 #include "federated/secure/context.h"
 #include "federated/secure/graph_shape.h"
+#include "federated/secure/refusals.h"
 
 namespace rivulet::secure {
 
@@ -62,6 +63,7 @@ struct ClientSetup {
   const Certificate* certificate = nullptr;
   EVP_PKEY* key = nullptr;
   Trust trust;
+  Refusals refusals = {};
 };
 
 // One task of one client. Not thread-safe. An error refuses the attempt: secrets are wiped and every later call is

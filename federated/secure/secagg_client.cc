@@ -37,6 +37,7 @@ Status SecAggClient::Begin(int step) {
   if (!refused_.ok()) return Annotate(refused_, "this attempt was refused before");
   if (step < 0 || step >= kSteps) return InvalidArgument("secure aggregation has no step {}", step);
   if (step < next_step_) {
+    if (!setup_.refusals.Holds(Refusal::kSecondAnswer)) return absl::OkStatus();
     return FailedPrecondition("step {} of this attempt was answered before; a step is answered once", step);
   }
   if (step > next_step_) return FailedPrecondition("step {} was requested before step {}", step, next_step_);
@@ -61,7 +62,8 @@ StatusOr<std::string> SecAggClient::Answer(int step, std::string_view input) {
   if (step == 3) answer = AgreeOnSurvivors(input);
   if (step == 4) answer = RevealShares(input);
   refused_ = answer.status();
-  if (!answer.ok() || step == kSteps - 1) Wipe();
+  const bool ends = step == kSteps - 1 && setup_.refusals.Holds(Refusal::kSecondAnswer);
+  if (!answer.ok() || ends) Wipe();
   return answer;
 }
 
@@ -143,7 +145,7 @@ size_t SecAggClient::HolderOf(size_t neighbour) const {
 Status SecAggClient::OpenShares(std::string_view input) {
   RIVULET_ASSIGN_OR_RETURN(const SealedSharesMessage message, ParseSealedShares(input, cohort_.neighbours.size()));
   const size_t sharers = CountOf(message.senders) + (cohort_.shape.complete ? 1 : 0);
-  if (sharers < static_cast<size_t>(cohort_.shape.threshold)) {
+  if (sharers < static_cast<size_t>(cohort_.shape.threshold) && setup_.refusals.Holds(Refusal::kFewSharers)) {
     return FailedPrecondition("{} holders of this client's secrets shared theirs, and {} are needed", sharers,
                               cohort_.shape.threshold);
   }
@@ -200,7 +202,7 @@ StatusOr<std::string> SecAggClient::AgreeOnSurvivors(std::string_view input) {
     return FailedPrecondition("this client's words were sent, and the set of survivors is without it");
   }
   const auto count = static_cast<int64_t>(CountOf(survivors_));
-  if (count < setup_.settings.min_survivors) {
+  if (count < setup_.settings.min_survivors && setup_.refusals.Holds(Refusal::kFewSurvivors)) {
     return FailedPrecondition("{} clients survive, and the signed plan asks for {} or more", count,
                               setup_.settings.min_survivors);
   }
@@ -226,13 +228,14 @@ StatusOr<std::string> SecAggClient::RevealShares(std::string_view input) {
       return FailedPrecondition("the coordinator claims that member '{}' signed a set of survivors without it",
                                 ShownName(cohort_.members[signer]));
     }
-    if (!IsSignature(cohort_.signing_keys[i].get(), signed_bytes, message.signatures[next++])) {
+    if (!IsSignature(cohort_.signing_keys[i].get(), signed_bytes, message.signatures[next++]) &&
+        setup_.refusals.Holds(Refusal::kOtherSet)) {
       return FailedPrecondition(
           "member '{}' did not sign the set of survivors that this client signed: the coordinator shows different sets",
           ShownName(cohort_.members[signer]));
     }
   }
-  if (next < static_cast<size_t>(cohort_.shape.threshold)) {
+  if (next < static_cast<size_t>(cohort_.shape.threshold) && setup_.refusals.Holds(Refusal::kFewSignatures)) {
     return FailedPrecondition("{} holders of this client's secrets signed its set of survivors, and {} are needed",
                               next, cohort_.shape.threshold);
   }

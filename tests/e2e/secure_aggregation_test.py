@@ -6,17 +6,21 @@ import sqlite3
 from harness import RivuletTest, main
 
 CLIENTS, ROUNDS = 5, 3
-RUN = ["--rounds", ROUNDS, "--set", f"data.partition.clients={CLIENTS}", "--set", f"server.clients_per_round={CLIENTS}", "--set",
-       "privacy.clip=1.0"]
 DB = "secure.sqlite"
 
 
-class SecureAggregation(RivuletTest):
+def settings(clients):
+    return ["--set", f"data.partition.clients={clients}", "--set", f"server.clients_per_round={clients}", "--set", "privacy.clip=1.0"]
+
+
+class SecureDeployment(RivuletTest):
+    clients = CLIENTS
+
     def setUp(self):
         super().setUp()
         self.ca("init", "--name", "study")
         self.ca("issue", "coordinator/localhost", "--host", "127.0.0.1", "--out", "coordinator")
-        self.run_rivulet("data", "partition", self.scenario, "--out", self.path("clients"), *RUN[2:], code=0)
+        self.run_rivulet("data", "partition", self.scenario, "--out", self.path("clients"), *settings(self.clients), code=0)
         self.names = sorted(path.stem for path in (self.folder / "clients").glob("*.tfrecord"))
         for name in self.names:
             self.ca("issue", f"client/{name}", "--out", name)
@@ -25,8 +29,8 @@ class SecureAggregation(RivuletTest):
         return self.run_rivulet("ca", *arguments, code=0).out
 
     def start_coordinator(self, *more, port=0, rounds=ROUNDS):
-        process = self.start("coordinator", self.scenario, "--listen", f"127.0.0.1:{port}", "--db", DB, "--rounds", rounds, *RUN[2:],
-                             "--set", "privacy.secure=secagg_plus", "--tls", "coordinator", *more)
+        process = self.start("coordinator", self.scenario, "--listen", f"127.0.0.1:{port}", "--db", DB, "--rounds", rounds,
+                             *settings(self.clients), "--set", "privacy.secure=secagg_plus", "--tls", "coordinator", *more)
         line = process.stdout.readline()
         match = re.fullmatch(r"listening on 127\.0\.0\.1:(\d+)\n", line)
         if not match:
@@ -37,15 +41,19 @@ class SecureAggregation(RivuletTest):
         return self.follow(self.start("client", "--coordinator", f"127.0.0.1:{port}", "--tls", name, "--data",
                                       f"train=clients/{name}.tfrecord", "--state", f"state-{name}"), name)
 
+
+class SecureAggregation(SecureDeployment):
     def test_versions_are_those_of_the_arithmetic_and_nothing_of_one_client_is_known(self):
         coordinator, port = self.start_coordinator()
         clients = {name: self.start_client(name, port) for name in self.names}
         for name, process in clients.items():
             self.ends(process, name)
         self.ends(coordinator, "coordinator")
-        self.simulate(*RUN, "--set", "privacy.secure=arithmetic", db="simulated.sqlite")
         self.assertEqual(len(self.digests(DB)), ROUNDS)
-        self.assertEqual(self.digests(DB), self.digests("simulated.sqlite"))
+        for secure in ("arithmetic", "secagg_plus"):
+            db = f"{secure}.sqlite"
+            self.simulate("--rounds", ROUNDS, *settings(CLIENTS), "--set", f"privacy.secure={secure}", db=db)
+            self.assertEqual(self.digests(DB), self.digests(db))
         with sqlite3.connect(self.folder / DB) as history:
             rows = history.execute("SELECT status, examples, train_loss, update_norm, train_seconds FROM client_rounds").fetchall()
         self.assertEqual(rows, [("folded", None, None, None, None)] * (CLIENTS * ROUNDS))
@@ -64,13 +72,41 @@ class SecureAggregation(RivuletTest):
         for name, process in clients.items():
             self.ends(process, name)
         self.ends(coordinator, "coordinator")
-        self.simulate("--rounds", rounds, *RUN[2:], "--set", "privacy.secure=arithmetic", db="simulated.sqlite")
+        self.simulate("--rounds", rounds, *settings(CLIENTS), "--set", "privacy.secure=arithmetic", db="simulated.sqlite")
         self.assertEqual(self.digests(DB), self.digests("simulated.sqlite"))
 
     def test_without_certificates_it_is_refused(self):
-        said = self.run_rivulet("coordinator", self.scenario, "--listen", "127.0.0.1:0", "--insecure", "--db", DB, *RUN, "--set",
-                                "privacy.secure=secagg_plus", code=1)
+        said = self.run_rivulet("coordinator", self.scenario, "--listen", "127.0.0.1:0", "--insecure", "--db", DB,
+                                *settings(CLIENTS), "--set", "privacy.secure=secagg_plus", code=1)
         self.assertIn("give the coordinator its folder of certificates (--tls)", said.err)
+
+    def test_other_processes_cannot_play_its_clients(self):
+        said = self.run_rivulet("simulate", self.scenario, "--listen", "127.0.0.1:0", "--insecure", "--db", DB, *settings(CLIENTS), "--set",
+                                "privacy.secure=secagg_plus", code=1)
+        self.assertIn("train without other processes", said.err)
+
+
+class TwelveClients(SecureDeployment):
+    clients = 12
+
+    def test_two_killed_in_a_round_leave_the_versions_of_a_plain_run_of_the_same_survivors(self):
+        coordinator, port = self.start_coordinator("--set", "server.min_reports=9", "--set", "server.lease=4", rounds=100000)
+        clients = {name: self.start_client(name, port) for name in self.names}
+        self.wait_for(lambda: self.committed(DB) >= 2, "two commits")
+        for name in (self.names[3], self.names[8]):
+            clients[name].kill()
+            clients[name].wait()
+        before = self.committed(DB)
+        self.wait_for(lambda: self.committed(DB) >= before + 3, "three rounds more")
+        coordinator.kill()
+        coordinator.wait()
+        rounds = self.committed(DB)
+        folded = self.query("SELECT client_id, round FROM client_rounds WHERE status = 'folded' AND round <= ?", rounds, db=DB)
+        self.assertEqual(sum(at == rounds for _, at in folded), 10)
+        self.write("trace.csv", "".join(f"{name},{at},{at}\n" for name, at in folded).encode())
+        self.simulate("--rounds", rounds, *settings(12), "--set", "server.min_reports=9", "--set", "server.value_bits=1", "--set",
+                      f"selection.trace={self.path('trace.csv')}", db="plain.sqlite")
+        self.assertEqual(self.digests(DB), self.digests("plain.sqlite"))
 
 
 if __name__ == "__main__":

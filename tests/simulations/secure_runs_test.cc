@@ -46,6 +46,25 @@ class LossyCoordinator final : public ForwardingCoordinator {
   const std::vector<Loss> losses_;
 };
 
+// At one step of one round its agent dies, and nothing of the answer is sent.
+class FatalCoordinator final : public ForwardingCoordinator {
+ public:
+  FatalCoordinator(CoordinatorApi& api, Loss at) : ForwardingCoordinator(api), at_(at) {}
+  void SetVictim(Agent* agent) { agent_ = agent; }
+  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override {
+    const std::optional<TaskName> name = TaskNameOf(submission.task, caller.run_id);
+    if (!name || name->round != at_.round || submission.step != at_.step) {
+      return ForwardingCoordinator::Submit(caller, submission);
+    }
+    agent_->Stop();
+    return Unavailable("killed by the test");
+  }
+
+ private:
+  const Loss at_;
+  Agent* agent_ = nullptr;
+};
+
 class SecureRunsTest : public SimulatorTest {
  protected:
   // All of seven clients in each round, so that nobody takes another's place.
@@ -66,52 +85,53 @@ class SecureRunsTest : public SimulatorTest {
     return scenario;
   }
 
-  // `losses`: by client's number.
-  Trace Run(const Scenario& scenario, const std::string& db, const std::map<int64_t, std::vector<Loss>>& losses = {},
-            const std::function<std::unique_ptr<CoordinatorApi>(CoordinatorApi&, int64_t)>& wrap = nullptr) {
-    Trace trace;
-    trace.status = [&]() -> Status {
-      RunSetup setup(scenario, {.evaluation_threads = 1});
-      RIVULET_ASSIGN_OR_RETURN(const auto evaluator, setup.evaluator());
-      RIVULET_ASSIGN_OR_RETURN(const auto train, setup.training_data());
-      RIVULET_ASSIGN_OR_RETURN(const auto shares, setup.shares());
-      TraceRecorder recorder;
-      CoordinatorOptions options;
-      options.scenario = scenario;
-      RIVULET_ASSIGN_OR_RETURN(options.plan, setup.plan());
-      options.db_path = Path(db);
-      options.evaluator = evaluator.get();
-      options.observer = recorder.Observer();
+  // Agents and a coordinator with certificates. `hides`: as a site whose policy asks for secure sums.
+  Deployed WithCertificates(const std::string& db, bool hides = true) {
+    Deployed changed;
+    changed.coordinator = [this](CoordinatorOptions& options) {
       // On the day of the certificates; it goes on, as pauses between attempts are by it.
       options.now_ms = [begun = std::chrono::steady_clock::now()] {
         return testing::kHarnessNow * 1000 +
                std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begun).count();
       };
       options.identity = [identity = testing::IdentityOf(authority_, "coordinator")] { return identity; };
-      RIVULET_ASSIGN_OR_RETURN(const auto coordinator, Coordinator::Create(std::move(options)));
-      std::vector<std::thread> threads;
-      for (int64_t i = 0; i < shares->size(); ++i) {
-        threads.emplace_back([&, i] {
-          AgentOptions agent;
-          agent.client_id = shares->NameAt(i);
-          agent.data = {BoundData{.dataset = train, .indices = shares->ExamplesOf(i)}};
-          agent.states = NewStateStore(FileSystem::Default(), Path(db + ".clients"), false);
-          agent.sleep = [](int64_t) { std::this_thread::yield(); };
-          agent.secure =
-              testing::SecureIdentityOf(authority_, agent.client_id, Path(fmt::format("{}.answered-{}", db, i)));
-          const auto lost = losses.find(i);
-          LossyCoordinator api(*coordinator, lost == losses.end() ? std::vector<Loss>() : lost->second);
-          const auto wrapped = wrap ? wrap(*coordinator, i) : nullptr;
-          EXPECT_OK(Agent(wrapped != nullptr ? *wrapped : api, std::move(agent)).Run());
-        });
-      }
-      const Status status = coordinator->Wait();
-      for (std::thread& thread : threads) thread.join();
-      trace = recorder.trace();
-      trace.final_digest = coordinator->model()->ComputeDigest().Hex();
-      return status;
-    }();
-    return trace;
+    };
+    changed.agent = [this, db, hides](AgentOptions& agent, int64_t i) {
+      auto secure = std::make_shared<SecureIdentity>(
+          *testing::SecureIdentityOf(authority_, agent.client_id, Path(fmt::format("{}.answered-{}", db, i))));
+      secure->hides_examples = hides;
+      agent.secure = secure;
+    };
+    return changed;
+  }
+
+  // `losses`: by client's number.
+  Trace Run(const Scenario& scenario, const std::string& db, const std::map<int64_t, std::vector<Loss>>& losses = {},
+            const std::function<std::unique_ptr<CoordinatorApi>(CoordinatorApi&, int64_t)>& wrap = nullptr) {
+    Deployed changed = WithCertificates(db);
+    changed.between = [&](CoordinatorApi& api, int64_t i) -> std::unique_ptr<CoordinatorApi> {
+      if (wrap) return wrap(api, i);
+      const auto lost = losses.find(i);
+      return lost == losses.end() ? nullptr : std::make_unique<LossyCoordinator>(api, lost->second);
+    };
+    return Deploy(scenario, db, changed);
+  }
+
+  // Clients by number, each of which dies as it answers a step of a round; with `again`, another process of its name
+  // begins at once.
+  Trace RunWithDeaths(const Scenario& scenario, const std::string& db, const std::map<int64_t, Loss>& deaths,
+                      bool again) {
+    Deployed changed = WithCertificates(db);
+    changed.run = [&](CoordinatorApi& api, const AgentOptions& options, int64_t i) -> std::optional<Status> {
+      const auto death = deaths.find(i);
+      if (death == deaths.end()) return std::nullopt;
+      FatalCoordinator fatal(api, death->second);
+      Agent agent(fatal, options);
+      fatal.SetVictim(&agent);
+      EXPECT_THAT(agent.Run(), StatusIs(absl::StatusCode::kCancelled));
+      return again ? Agent(api, options).Run() : absl::OkStatus();
+    };
+    return Deploy(scenario, db, changed);
   }
 
   const testing::TestAuthority& authority_ = testing::SharedAuthority();
@@ -166,6 +186,139 @@ TEST_F(SecureRunsTest, PairsLostAtUnlikeSteps_AreThePlainRunOfTheSameSurvivors) 
                              {{2, {{.round = 1, .step = one}}}, {5, {{.round = 1, .step = other}}}});
     ASSERT_OK(secure.status);
     EXPECT_EQ(secure.digests, plain.digests);
+  }
+}
+
+// Another process of the client has none of its secrets: its task is over where its keys were announced, and in the sum
+// where its words were. At step 0 it is done anew.
+TEST_F(SecureRunsTest, ClientKilledAtAnyStep_IsInTheSumOrNot_AsInThePlainRunOfTheSameSurvivors) {
+  const Trace all = Run(Plain(), "all.sqlite");
+  const Trace without = Run(Plain(), "without.sqlite", {{3, {{.round = 2, .step = kSumStep}}}});
+  for (int step = 0; step < kSteps; ++step) {
+    SCOPED_TRACE(step);
+    const Trace secure =
+        RunWithDeaths(Secure(Plain()), fmt::format("step-{}.sqlite", step), {{3, {.round = 2, .step = step}}}, true);
+    ASSERT_OK(secure.status);
+    EXPECT_EQ(secure.digests, step == 1 || step == kSumStep ? without.digests : all.digests);
+  }
+}
+
+// One before its words are sent, the other behind; neither comes back.
+TEST_F(SecureRunsTest, TwelveClients_TwoOfWhomDieInARound_AreThePlainRunOfTheSameSurvivors) {
+  Scenario scenario = Plain();
+  scenario.data.partition.clients = 12;
+  scenario.server.clients_per_round = 12;
+  scenario.server.min_reports = 10;
+  const Trace plain = Run(
+      scenario, "plain.sqlite",
+      {{4, {{.round = 2, .step = kSumStep}, {.round = 3, .step = kSumStep}}}, {9, {{.round = 3, .step = kSumStep}}}});
+  ASSERT_OK(plain.status);
+  scenario.server.lease_seconds = 4;
+  const Trace secure = RunWithDeaths(Secure(scenario), "secure.sqlite",
+                                     {{4, {.round = 2, .step = 1}}, {9, {.round = 2, .step = 3}}}, false);
+  ASSERT_OK(secure.status);
+  EXPECT_EQ(secure.digests, plain.digests);
+}
+
+// The attempt that was cut off is over: no client answers its tasks again, and none of the next process bears a name
+// that this one or one before has given. So it is killed twice at the same step.
+TEST_F(SecureRunsTest, CoordinatorKilledAtAnyStep_BeginsAnotherAttempt_AndTheRunIsThePlainOne) {
+  const Trace plain = Run(Plain(), "plain.sqlite");
+  ASSERT_OK(plain.status);
+  for (int step = 0; step < kSteps; ++step) {
+    SCOPED_TRACE(step);
+    Scenario scenario = Secure(Plain());
+    scenario.run.durability = "round";
+    const std::string db = fmt::format("step-{}.sqlite", step);
+    const auto run = [&](bool resumed, bool killed) {
+      Deployed changed = WithCertificates(db);
+      changed.coordinator = [with = changed.coordinator, resumed](CoordinatorOptions& options) {
+        with(options);
+        if (resumed) options.resume = "latest";
+      };
+      class Killer final : public ForwardingCoordinator {
+       public:
+        Killer(CoordinatorApi& api, int at) : ForwardingCoordinator(api), at_(at) {}
+        StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override {
+          const std::optional<TaskName> name = TaskNameOf(submission.task, caller.run_id);
+          if (name && name->round == 2 && submission.step == at_) kill(getpid(), SIGKILL);
+          return ForwardingCoordinator::Submit(caller, submission);
+        }
+
+       private:
+        const int at_;
+      };
+      changed.between = [&](CoordinatorApi& api, int64_t) -> std::unique_ptr<CoordinatorApi> {
+        return killed ? std::make_unique<Killer>(api, step) : nullptr;
+      };
+      return Deploy(scenario, db, changed);
+    };
+    for (const bool resumed : {false, true}) {
+      const pid_t child = fork();
+      if (child == 0) _exit(run(resumed, true).status.ok() ? 0 : 1);
+      int status = 0;
+      waitpid(child, &status, 0);
+      ASSERT_TRUE(WIFSIGNALED(status)) << "not killed";
+    }
+    const Trace rest = run(true, false);
+    ASSERT_OK(rest.status);
+    EXPECT_EQ(rest.final_digest, plain.final_digest);
+    // Of round 1 too, where its rows were not written in time.
+    EXPECT_THAT(rest.ends, ::testing::Each(HasSubstr(" a3")));
+  }
+}
+
+// What the coordinator receives says nothing of one client but its masked words, whether or not its site asks for that.
+TEST_F(SecureRunsTest, PollsSayOneExample_AndAnswersSayNothingElse) {
+  struct Counts {
+    std::atomic<int> polls = 0, answers = 0;
+  } counts;
+  class Recorder final : public ForwardingCoordinator {
+   public:
+    Recorder(CoordinatorApi& api, Counts& counts) : ForwardingCoordinator(api), counts_(counts) {}
+    StatusOr<PollReply> Poll(const PollRequest& request) override {
+      for (const DatasetOffer& offer : request.capabilities.datasets) EXPECT_EQ(offer.examples, 1);
+      ++counts_.polls;
+      return ForwardingCoordinator::Poll(request);
+    }
+    StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override {
+      EXPECT_EQ(submission.kind, Submission::Kind::kStep);
+      EXPECT_EQ(submission.measured, TaskResult{});
+      ++counts_.answers;
+      return ForwardingCoordinator::Submit(caller, submission);
+    }
+
+   private:
+    Counts& counts_;
+  };
+  Deployed changed = WithCertificates("secure.sqlite", false);
+  changed.between = [&](CoordinatorApi& api, int64_t) { return std::make_unique<Recorder>(api, counts); };
+  ASSERT_OK(Deploy(Secure(Plain()), "secure.sqlite", changed).status);
+  EXPECT_GE(counts.polls, 7 * 3 * kSteps);
+  EXPECT_GE(counts.answers, 7 * 3 * (kSteps - 1));  // a sum is read before the last of all share secrets
+}
+
+// Where sums are plain the numbers are stated, from the first task on, or before where the run asks for them.
+TEST_F(SecureRunsTest, PollsOfAPlainRun_SayTheNumbersOfExamples) {
+  class Recorder final : public ForwardingCoordinator {
+   public:
+    using ForwardingCoordinator::ForwardingCoordinator;
+    StatusOr<PollReply> Poll(const PollRequest& request) override {
+      last_ = request.capabilities.datasets.at(0).examples;
+      return ForwardingCoordinator::Poll(request);
+    }
+    ~Recorder() override { EXPECT_GT(last_, 1); }
+
+   private:
+    std::atomic<int64_t> last_ = 0;
+  };
+  for (const int64_t least : {0, 5}) {
+    SCOPED_TRACE(least);
+    Scenario scenario = Plain();
+    scenario.selection.min_examples = least;
+    Deployed changed = WithCertificates("plain.sqlite", false);
+    changed.between = [](CoordinatorApi& api, int64_t) { return std::make_unique<Recorder>(api); };
+    ASSERT_OK(Deploy(scenario, fmt::format("plain-{}.sqlite", least), changed).status);
   }
 }
 
@@ -289,6 +442,25 @@ TEST_F(SecureRunsTest, HistorySaysWhomTheSumsProtect) {
   EXPECT_TRUE(told);
 }
 
+// A sum of six and one of seven: the difference is one client.
+TEST_F(SecureRunsTest, SumsThatDifferByOneClient_AreWarnedOf) {
+  const auto warnings = [&](const std::string& db) {
+    const auto history = History::Open(Path(db), History::Access::kReadOnly);
+    EXPECT_OK(history);
+    std::vector<std::string> found;
+    for (const EventRow& event : *(*history)->Events((*history)->ResolveRun("latest")->run_id)) {
+      if (event.message.find("differ by 1 client, fewer") == std::string::npos) continue;
+      EXPECT_EQ(event.level, "warning");
+      found.push_back(fmt::format("r{}", event.round.value_or(0)));
+    }
+    return found;
+  };
+  ASSERT_OK(Run(Secure(Plain()), "all.sqlite").status);
+  EXPECT_THAT(warnings("all.sqlite"), IsEmpty());
+  ASSERT_OK(Run(Secure(Plain()), "one.sqlite", {{3, {{.round = 2, .step = kSumStep}}}}).status);
+  EXPECT_THAT(warnings("one.sqlite"), ElementsAre("r2", "r3"));
+}
+
 // A coordinator that tells one client of another set of survivors, and gives it all that goes with it.
 class LyingCoordinator final : public ForwardingCoordinator {
  public:
@@ -387,9 +559,77 @@ TEST_F(SecureRunsTest, ClientWithoutACertificate_TakesNoPart) {
   options.db_path = Path("none.sqlite");
   EXPECT_THAT(Coordinator::Create(options), StatusIs(absl::StatusCode::kFailedPrecondition,
                                                      HasSubstr("give the coordinator its folder of certificates")));
-  options.enforce_deadline = false;
-  EXPECT_THAT(Coordinator::Create(options),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("set it to \"arithmetic\" in simulations")));
+}
+
+// The same machines in one process: sites play their clients' halves, whoever has which client. Sums are those of plain
+// and of arithmetic ones, also where a round takes a part of the clients, where they keep state, and at 32 bits.
+TEST_F(SecureRunsTest, Simulated_IsThePlainRun_ByAnyNumberOfWorkers) {
+  for (const std::string algorithm : {"fedavg", "scaffold"}) {
+    Scenario scenario = Plain(algorithm);
+    scenario.server.clients_per_round = 5;
+    if (algorithm == "fedavg") {
+      scenario.server.weights = "uniform";
+      scenario.server.sum_bits = 32;
+    }
+    const Trace plain = Simulate(scenario, 2, algorithm + "-plain.sqlite");
+    ASSERT_OK(plain.status);
+    Scenario arithmetic = scenario;
+    arithmetic.secure.protocol = "arithmetic";
+    EXPECT_EQ(Simulate(arithmetic, 2, algorithm + "-arithmetic.sqlite").digests, plain.digests);
+    for (const int workers : {1, 2, 3, 9}) {
+      SCOPED_TRACE(fmt::format("{} by {} workers", algorithm, workers));
+      const Trace secure = Simulate(Secure(scenario), workers, fmt::format("{}-{}.sqlite", algorithm, workers));
+      ASSERT_OK(secure.status);
+      EXPECT_EQ(secure.digests, plain.digests);
+      EXPECT_EQ(secure.central, plain.central);
+    }
+  }
+}
+
+// From 100 members on the graph is not complete.
+TEST_F(SecureRunsTest, SimulatedCohortOf120_IsThePlainRun) {
+  Scenario scenario = Plain();
+  scenario.run.rounds = 1;
+  scenario.data.partition.clients = 120;
+  scenario.server.clients_per_round = 120;
+  const Trace plain = Simulate(scenario, 3, "plain.sqlite"), secure = Simulate(Secure(scenario), 3, "secure.sqlite");
+  ASSERT_OK(secure.status);
+  EXPECT_EQ(secure.digests, plain.digests);
+}
+
+// An update beyond the bound never becomes words: its client fails before the cohort is formed, and another is drawn.
+TEST_F(SecureRunsTest, SimulatedClientWithoutWords_IsReplaced_AsInAPlainSimulation) {
+  Scenario scenario = Plain();
+  scenario.server.clients_per_round = 5;
+  scenario.attack.name = "scaling";
+  scenario.attack.settings = {{"scale", 1e6}};
+  const Trace plain = Simulate(scenario, 2, "plain.sqlite"), secure = Simulate(Secure(scenario), 2, "secure.sqlite");
+  ASSERT_OK(plain.status);
+  ASSERT_OK(secure.status);
+  EXPECT_EQ(secure.digests, plain.digests);
+}
+
+TEST_F(SecureRunsTest, SimulatedRunThatIsResumed_GoesOnWithTheSameCohorts) {
+  Scenario scenario = Plain();
+  scenario.run.rounds = 8;
+  scenario.server.clients_per_round = 4;
+  const Trace plain = Simulate(scenario, 2, "plain.sqlite");
+  ASSERT_FALSE(Simulate(Secure(scenario), 2, "secure.sqlite", "", 1).status.ok());
+  const Trace rest = Simulate(Secure(scenario), 2, "secure.sqlite", "latest");
+  ASSERT_OK(rest.status);
+  EXPECT_EQ(rest.final_digest, plain.final_digest);
+}
+
+TEST_F(SecureRunsTest, NothingOfOneSimulatedClient_IsInTheHistory) {
+  ASSERT_OK(Simulate(Secure(Plain()), 2, "secure.sqlite").status);
+  ASSERT_OK_AND_ASSIGN(const auto history, History::Open(Path("secure.sqlite"), History::Access::kReadOnly));
+  ASSERT_OK_AND_ASSIGN(const RunRow run, history->ResolveRun("latest"));
+  ASSERT_OK_AND_ASSIGN(const std::vector<ClientRoundRow> rows, history->ClientRounds(run.run_id));
+  ASSERT_THAT(rows, SizeIs(21));
+  for (const ClientRoundRow& row : rows) {
+    EXPECT_EQ(row.status, "folded");
+    EXPECT_FALSE(row.examples || row.train_loss || row.update_norm || row.train_seconds) << row.client_id;
+  }
 }
 
 // Steps go from client to coordinator: a site that folds for others would read their words.

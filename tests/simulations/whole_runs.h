@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -92,6 +93,16 @@ class TraceRecorder {
   std::vector<std::string> folds_;
 };
 
+// What a test changes of a run by agents; null: nothing.
+struct Deployed {
+  std::function<void(CoordinatorOptions& options)> coordinator = nullptr;
+  std::function<void(AgentOptions& options, int64_t client)> agent = nullptr;
+  // What is between a client and the coordinator; it may be null.
+  std::function<std::unique_ptr<CoordinatorApi>(CoordinatorApi& api, int64_t client)> between = nullptr;
+  // A client's life in the place of one agent's; null where it is that.
+  std::function<std::optional<Status>(CoordinatorApi& api, const AgentOptions& options, int64_t client)> run = nullptr;
+};
+
 class SimulatorTest : public testing::FolderTest {
  protected:
   std::string WriteRecords(const std::string& name, const std::vector<std::string>& records) {
@@ -155,7 +166,7 @@ class SimulatorTest : public testing::FolderTest {
   std::vector<std::string> notes_;
 
   // The same run by clients that are agents in threads, each with its own name and share, started in a shuffled order.
-  Trace Deploy(const Scenario& scenario, const std::string& db) {
+  Trace Deploy(const Scenario& scenario, const std::string& db, const Deployed& changed = {}) {
     Trace trace;
     trace.status = [&]() -> Status {
       RunSetup setup(scenario, {.evaluation_threads = 1});
@@ -169,6 +180,7 @@ class SimulatorTest : public testing::FolderTest {
       options.db_path = Path(db);
       options.evaluator = evaluator.get();
       options.observer = recorder.Observer();
+      if (changed.coordinator) changed.coordinator(options);
       RIVULET_ASSIGN_OR_RETURN(const auto coordinator, Coordinator::Create(std::move(options)));
       std::vector<int64_t> order(static_cast<size_t>(shares->size()));
       std::iota(order.begin(), order.end(), 0);
@@ -183,7 +195,11 @@ class SimulatorTest : public testing::FolderTest {
           agent.states = NewStateStore(FileSystem::Default(), Path(db + ".clients"), false);
           // What waits here is answered within microseconds; the hint of a deployed coordinator is for networks.
           agent.sleep = [](int64_t) { std::this_thread::yield(); };
-          ends[i] = Agent(*coordinator, std::move(agent)).Run();
+          if (changed.agent) changed.agent(agent, order[i]);
+          const auto between = changed.between ? changed.between(*coordinator, order[i]) : nullptr;
+          CoordinatorApi& api = between != nullptr ? *between : static_cast<CoordinatorApi&>(*coordinator);
+          const std::optional<Status> end = changed.run ? changed.run(api, agent, order[i]) : std::nullopt;
+          ends[i] = end ? *end : Agent(api, std::move(agent)).Run();
         });
       }
       const Status status = coordinator->Wait();

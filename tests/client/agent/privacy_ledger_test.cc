@@ -142,9 +142,6 @@ TEST_F(PrivacyLedgerTest, Policy_AsksForClaims) {
   EXPECT_THAT(
       CheckPlan(policy("min_cohort = 51\n"), *PlanWith(1)),
       StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("50 updates a version, and this site wants 51")));
-  EXPECT_THAT(CheckPlan(policy("secure = true\n"), *PlanWith(1)),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("without masks")));
-  EXPECT_OK(CheckPlan(policy("secure = false\n"), *PlanWith(1)));
 }
 
 }  // namespace

@@ -153,6 +153,8 @@ TEST(SitePolicyTest, PlanWithWeakerSecureSums_OrNone_IsRefusedByTheKey) {
   const Status none = CheckPlan(Policy("[secure]\nmin_survivors = 2\n"), *LocalPlan());
   EXPECT_THAT(none, StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("has no secure aggregation")));
   EXPECT_EQ(SubjectOf(none), "no secure aggregation");
+  EXPECT_EQ(CheckPlan(Policy("[secure]\nrequired = true\n"), *LocalPlan()), none);
+  EXPECT_OK(CheckPlan(Policy("[secure]\nrequired = false\n"), *LocalPlan()));
   Scenario scenario = LocalScenario();
   scenario.secure = {.protocol = "secagg_plus",
                      .min_survivors = 2,
@@ -175,6 +177,21 @@ TEST(SitePolicyTest, PlanWithWeakerSecureSums_OrNone_IsRefusedByTheKey) {
                  HasSubstr(fmt::format("has privacy.{} = {}, and this site asks for {}", key, stated, stated + 1))));
     EXPECT_EQ(SubjectOf(weaker), fmt::format("privacy.{}", key));
   }
+  EXPECT_OK(CheckPlan(Policy("[secure]\nrequired = true\n"), *plan));
+  // The sums without keys hide nothing, whatever bounds they state.
+  scenario.secure = {.protocol = "arithmetic", .min_survivors = 2};
+  ASSERT_OK_AND_ASSIGN(const auto open, Plan::Open(PlanBytes(scenario)));
+  for (const char* const key : {"required = true", "min_survivors = 2"}) {
+    EXPECT_THAT(CheckPlan(Policy(fmt::format("[secure]\n{}\n", key)), *open),
+                StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("has no secure aggregation")));
+  }
+}
+
+TEST(SitePolicyTest, FormerKeyOfSecureSums_IsRefusedByItsNewName) {
+  EXPECT_THAT(ParseSitePolicy("[privacy]\nsecure = true\n", "site.toml"),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("the key 'privacy.secure' is 'secure.required' now; write required = true below "
+                                 "[secure]")));
 }
 
 TEST(SitePolicyTest, RefusedPlan_IsNotMadeIntoPrograms) {

@@ -304,6 +304,44 @@ TEST(RunMachineSumStepTest, OverSelectionAndAStepThatIsNone_AreRefused) {
                                                                HasSubstr("step 4 of 4 cannot be that of the sum")));
 }
 
+// Whatever earlier processes gave out, no attempt of this one has its number; and it draws whom the one would have
+// drawn that was cut off.
+TEST(RunMachineStepsTest, AttemptsOfALaterProcess_HaveOtherNumbers_AndTheSameCohorts) {
+  RunRules rules = SteppedRun(Barriers(1)).rules_;
+  rules.rounds = 2;
+  const auto names_of = [](const RunMachine& machine) {
+    std::vector<std::string> names;
+    for (const Lease& lease : machine.leases()) names.push_back(lease.client_id);
+    return names;
+  };
+  const auto cohort = [&](RunStart start, int64_t rounds) {
+    for (int i = 0; i < 6; ++i) start.candidates.push_back({fmt::format("c{}", i)});
+    auto machine = RunMachine::Create(rules, std::move(start));
+    EXPECT_OK(machine);
+    for (int i = 0; i < 6; ++i) machine->On(Polled{fmt::format("c{}", i)}, 0);
+    for (; rounds > 1; --rounds) {
+      for (int step = 0; step < 2; ++step) {
+        for (const std::string& name : names_of(*machine)) {
+          const TaskId task = machine->LeaseOf(name)->task;
+          machine->On(StepReported{name, task, step}, 0);
+          machine->On(StageDone{task}, 0);
+          machine->On(FoldDone{task}, 0);
+        }
+      }
+      machine->On(CommitDone{true}, 0);
+    }
+    return std::pair(machine->attempt(), names_of(*machine));
+  };
+  for (const int64_t rounds : {1, 2}) {
+    const auto [first, drawn] = cohort({}, rounds);
+    EXPECT_EQ(first, 1);
+    EXPECT_THAT(drawn, ::testing::SizeIs(3));
+    EXPECT_EQ(cohort({.attempt = 4, .attempts_before = 3}, rounds), std::pair(int64_t{4}, drawn));
+  }
+  EXPECT_THAT(RunMachine::Create(rules, {.attempt = 3, .attempts_before = 3}),
+              testing::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("with attempt 3")));
+}
+
 TEST(RunMachineStepsTest, BarrierThatCannotBePassed_IsRefused) {
   RunRules rules;
   rules.run_id = "run";

@@ -1,0 +1,68 @@
+#include "client/secure/secure_half.h"
+
+#include <utility>
+
+#include "federated/aggregation/aggregation.h"
+#include "federated/aggregation/sum_words.h"
+
+namespace rivulet {
+
+StatusOr<const secure::SecureProtocol*> SecureProtocolOf(const Plan& plan) {
+  return secure::FindSecureProtocol(plan.aggregation().secure.protocol);
+}
+
+secure::SecureSettings SecureSettingsOf(const Plan& plan) {
+  return secure::SettingsOf(plan.aggregation().secure, plan.aggregation().sum_bits());
+}
+
+StatusOr<std::vector<std::byte>> SecureWords(const AggregationSpec& spec, const Task& task,
+                                             const LocalResult& trained) {
+  RIVULET_ASSIGN_OR_RETURN(const auto aggregation, Aggregation::Create(spec));
+  RIVULET_ASSIGN_OR_RETURN(const Weights weights, WeightsOf(spec, trained.declared, {}));
+  RIVULET_RETURN_IF_ERROR(
+      aggregation->Take({task.id, task.base_version, trained.parts, trained.declared}, weights).status());
+  const SumWords words(spec);
+  std::vector<std::byte> bytes(words.bytes());
+  words.Add(aggregation->Extract(task.base_version), bytes);
+  return bytes;
+}
+
+StatusOr<std::unique_ptr<SecureHalf>> SecureHalf::Create(const SecureMember& member, const Plan& plan, const Task& task,
+                                                         std::vector<std::byte> words) {
+  RIVULET_ASSIGN_OR_RETURN(const secure::SecureProtocol* const protocol, SecureProtocolOf(plan));
+  const std::optional<TaskName> name = TaskNameOf(task.id, task.run_id);
+  const NamedBlob* const model = task.input("model");
+  if (!name || model == nullptr) return InvalidArgument("task '{}' names no attempt of its run, or no model", task.id);
+  std::unique_ptr<SecureHalf> half(new SecureHalf(*protocol, std::move(words)));
+  half->own_ = member.identity();
+  const NodeIdentity& own = *half->own_;
+  RIVULET_ASSIGN_OR_RETURN(half->certificate_, ReadCertificate(own.certificate_pem, "this client's certificate"));
+  RIVULET_ASSIGN_OR_RETURN(half->key_, ReadKey(own.key_pem, "this client's key"));
+  // The plan and the model are those that this client has read: their digests were checked as they came.
+  const secure::Session session = {.run = task.run_id,
+                                   .plan = plan.digest(),
+                                   .model = model->id.digest,
+                                   .version = static_cast<uint64_t>(task.base_version),
+                                   .attempt = static_cast<uint32_t>(name->attempt)};
+  RIVULET_ASSIGN_OR_RETURN(half->client_,
+                           protocol->make_client({.name = task.client_id,
+                                                  .session = session,
+                                                  .settings = SecureSettingsOf(plan),
+                                                  .policy = member.policy,
+                                                  .certificate = &half->certificate_,
+                                                  .key = half->key_.get(),
+                                                  .trust = {.authority = &own.authority,
+                                                            .revoked = own.revoked ? &*own.revoked : nullptr,
+                                                            .now = member.now()}}));
+  return half;
+}
+
+StatusOr<std::string> SecureHalf::Answer(int step, std::string_view input) {
+  if (step != protocol_.sum_step) return client_->Answer(step, input);
+  RIVULET_RETURN_IF_ERROR(client_->Mask(input, words_));
+  std::string answer(reinterpret_cast<const char*>(words_.data()), words_.size());
+  words_ = {};
+  return answer;
+}
+
+}  // namespace rivulet

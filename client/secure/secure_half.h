@@ -1,0 +1,63 @@
+// A client's half of secure aggregation for one task: the words of its update and the protocol's state machine. It
+// knows no network. Its owner fetches inputs and sends answers, at each step once and in their order.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "certificates/certificate.h"
+#include "certificates/identity.h"
+#include "certificates/key.h"
+#include "client/training/trainer.h"
+#include "federated/plan/plan.h"
+#include "federated/secure/protocol.h"
+#include "federated/transport/coordinator_api.h"
+
+namespace rivulet {
+
+// A client of a secure sum.
+struct SecureMember {
+  std::function<std::shared_ptr<const NodeIdentity>()> identity;  // its certificate and key, as WatchedIdentity has it
+  secure::SecurePolicy policy;                                    // what every plan must be at least
+  std::function<int64_t()> now;                                   // seconds since 1970 UTC
+};
+
+// The protocol of a plan's sums. NOT_FOUND: this program has none of that name.
+StatusOr<const secure::SecureProtocol*> SecureProtocolOf(const Plan& plan);
+secure::SecureSettings SecureSettingsOf(const Plan& plan);
+
+// The words of an update: its values, weights and scalars, rounded as the coordinator's own sum rounds them.
+// INVALID_ARGUMENT as Aggregation::Take.
+StatusOr<std::vector<std::byte>> SecureWords(const AggregationSpec& spec, const Task& task, const LocalResult& trained);
+
+// Not thread-safe. Its secrets are wiped with it.
+class SecureHalf {
+ public:
+  // INVALID_ARGUMENT: the task names no attempt or no model. Otherwise the errors of certificates and of
+  // SecureProtocol::make_client.
+  static StatusOr<std::unique_ptr<SecureHalf>> Create(const SecureMember& member, const Plan& plan, const Task& task,
+                                                      std::vector<std::byte> words);
+
+  int steps() const { return protocol_.steps; }
+  // The answer to `step`, which at the sum's step is the masked words. The input of step 0 is empty. Errors as
+  // SecureClient's: they end the task.
+  StatusOr<std::string> Answer(int step, std::string_view input);
+
+ private:
+  SecureHalf(const secure::SecureProtocol& protocol, std::vector<std::byte> words)
+      : protocol_(protocol), words_(std::move(words)) {}
+
+  const secure::SecureProtocol& protocol_;
+  std::vector<std::byte> words_;
+  std::shared_ptr<const NodeIdentity> own_;
+  Certificate certificate_;
+  KeyHandle key_;
+  std::unique_ptr<secure::SecureClient> client_;  // goes before what it points to
+};
+
+}  // namespace rivulet

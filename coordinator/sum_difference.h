@@ -1,0 +1,26 @@
+// Warning of two sums whose clients are nearly the same. Their difference reveals the clients that are in one sum
+// alone, as far as the updates of the others are alike. It is exact for two attempts at one version, if the first was
+// abandoned after its sum was read.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+
+namespace rivulet {
+
+// Not thread-safe. Memory: the names of one sum.
+class SumDifference {
+ public:
+  // `least`: clients of the smallest sum that the plan allows (privacy.min_survivors).
+  explicit SumDifference(int64_t least) : least_(least) {}
+  // A sum was read, of these clients. A sentence if it differs from the one before by 1 to least - 1 clients, counting
+  // those that are in either one alone; else "".
+  std::string Read(std::set<std::string> clients);
+
+ private:
+  const int64_t least_;
+  std::set<std::string> before_;  // none: no sum was read
+};
+
+}  // namespace rivulet

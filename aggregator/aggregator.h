@@ -168,8 +168,8 @@ class Aggregator final : public CoordinatorApi {
   const std::string& WayOf(const std::string& client_id) const REQUIRES(mutex_);  // the caller that serves the client
   void News(const std::string& client_id) REQUIRES(mutex_);
   Job* JobOf(const Caller& caller, const TaskId& task) REQUIRES(mutex_);  // null: it has no such task here
-  StatusOr<std::unique_ptr<ChunkWriter>> BeginUpload(const Caller& caller, const Submission& submission)
-      REQUIRES(mutex_);
+  StatusOr<Intake::Begun> Begin(const Caller& caller, const Submission& submission) EXCLUDES(mutex_);
+  StatusOr<Intake::Begun> BeginUpload(const Caller& caller, const Submission& submission) REQUIRES(mutex_);
   StatusOr<std::shared_ptr<Gathering>> Open(const Task& task) REQUIRES(mutex_);
   StatusOr<SubmitResult> TakeUpdate(const Upload::Whole& whole, StatusOr<ArrivedUpdate> update) EXCLUDES(mutex_);
   // Starts the fold of a received update: gives its gathering and sets its stage to kFolding; null if `result` has the
@@ -188,8 +188,7 @@ class Aggregator final : public CoordinatorApi {
 
   // partials.cc: of the aggregators below.
   Status AdmitAggregator(const PollRequest& request, std::string* event) REQUIRES(mutex_);
-  StatusOr<std::unique_ptr<ChunkWriter>> BeginPartial(const Caller& caller, const Submission& submission)
-      REQUIRES(mutex_);
+  StatusOr<Intake::Begun> BeginPartial(const Caller& caller, const Submission& submission) REQUIRES(mutex_);
   StatusOr<SubmitResult> TakePartial(const Caller& caller, const Task& one, StatusOr<SitePartial> site)
       EXCLUDES(mutex_);
   void Tell(const char* level, const std::string& sentence) const EXCLUDES(mutex_);

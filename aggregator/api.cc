@@ -56,7 +56,7 @@ StatusOr<PollReply> Aggregator::Poll(const PollRequest& request) {
         break;
       case Serves::Kind::kAny:
         return PermissionDenied(
-            "'{}' wants to speak for every client of the run, and an aggregator serves its own alone",
+            "'{}' asks for the tasks of every client of the run, and an aggregator serves its own clients alone",
             request.caller.name);
     }
     // Its parent has no place for this client now, and may have one later.
@@ -85,7 +85,7 @@ StatusOr<PollReply> Aggregator::Poll(const PollRequest& request) {
 Status Aggregator::Hear(const ServedName& served, const std::string& below) {
   RIVULET_RETURN_IF_ERROR(CheckDisplayName("a client's name", served.name));
   if (served.name == options_.name || below_.contains(served.name)) {
-    return InvalidArgument("client '{}' bears the name of an aggregator; give it another", served.name);
+    return InvalidArgument("client '{}' has the name of an aggregator; give it another", served.name);
   }
   const auto found = members_.find(served.name);
   if (found == members_.end() && members_.size() >= kMostMembers) {
@@ -104,8 +104,8 @@ Status Aggregator::Hear(const ServedName& served, const std::string& below) {
   } else if (member.below != below) {
     // A client that calls itself is believed at once.
     if (!below.empty() && now - member.called < kWayForgotten) {
-      return Unavailable("client '{}' is served on another way; it may change it after {} s of silence", served.name,
-                         kWayForgotten.count());
+      return Unavailable("client '{}' is served on another connection; it may change it after {} s of silence",
+                         served.name, kWayForgotten.count());
     }
     member.below = below;
     if (const auto tasks = jobs_of_.find(served.name); tasks != jobs_of_.end()) {
@@ -275,6 +275,11 @@ void Aggregator::SetListener(NewsListener* listener) {
 }
 
 StatusOr<std::unique_ptr<ChunkWriter>> Aggregator::Submit(const Caller& caller, const Submission& submission) {
+  RIVULET_ASSIGN_OR_RETURN(Intake::Begun begun, Begin(caller, submission));
+  return std::move(begun).Open();
+}
+
+StatusOr<Intake::Begun> Aggregator::Begin(const Caller& caller, const Submission& submission) {
   MutexLock lock(mutex_);
   RIVULET_RETURN_IF_ERROR(CheckCall(caller));
   switch (submission.kind) {
@@ -284,7 +289,7 @@ StatusOr<std::unique_ptr<ChunkWriter>> Aggregator::Submit(const Caller& caller, 
       return BeginPartial(caller, submission);
     case Submission::Kind::kStep:
       return Unimplemented(
-          "'{}' answers a step of secure aggregation, and an aggregator hands none on; connect the client to the "
+          "'{}' answers a step of secure aggregation, and an aggregator forwards none; connect the client to the "
           "coordinator",
           caller.name);
     case Submission::Kind::kState:
@@ -293,7 +298,7 @@ StatusOr<std::unique_ptr<ChunkWriter>> Aggregator::Submit(const Caller& caller, 
   return PermissionDenied("'{}' sends client state; an aggregator's clients keep it on their disks", caller.name);
 }
 
-StatusOr<std::unique_ptr<ChunkWriter>> Aggregator::BeginUpload(const Caller& caller, const Submission& submission) {
+StatusOr<Intake::Begun> Aggregator::BeginUpload(const Caller& caller, const Submission& submission) {
   const TaskId& task = submission.task;
   if (submission.step != 0)
     return InvalidArgument("task '{}' has no step {}; its only step is 0", task, submission.step);

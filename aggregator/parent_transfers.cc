@@ -71,7 +71,7 @@ Status Aggregator::FetchFor(CoordinatorCalls& calls, const TaskId& task) {
     if (fetched.ok() && is_plan) read = options_.read_plan(*fetched);
     if (!fetched.ok() || !read.ok()) {
       const Status& why = fetched.ok() ? read.status() : fetched.status();
-      Tell("warning", fmt::format("task '{}' cannot be given on: {}", task, Message(why)));
+      Tell("warning", fmt::format("task '{}' cannot be forwarded: {}", task, Message(why)));
       MutexLock lock(mutex_);
       // Announced beyond its bound, the same would be announced again.
       if (fetched.ok() || absl::IsInvalidArgument(fetched.status())) {
@@ -113,7 +113,7 @@ StatusOr<std::string> Aggregator::FetchBlob(CoordinatorCalls& calls, const Calle
     MutexLock lock(mutex_);
     if (blob != BlobId{BlobId::Form::kBytes, plan}) {
       const auto known = plans_.find(plan);
-      if (known == plans_.end()) return NotFound("the plan of its task is gone");
+      if (known == plans_.end()) return NotFound("the plan of its task was removed");
       most = blob.form == BlobId::Form::kModel ? known->second.most_model_bytes : known->second.most_broadcast_bytes;
     }
     for (const auto& [key, bytes] : blobs_) kept += std::ssize(*bytes);
@@ -160,7 +160,7 @@ Status Aggregator::Bring(CoordinatorCalls& calls, uint64_t gather, Gathering& ga
   if (absl::IsCancelled(result.status()) || absl::IsPermissionDenied(result.status())) return result.status();
   const bool refused = result.ok() && result->kind == SubmitResult::Kind::kRefused;
   if (!result.ok() || refused) {
-    Tell("warning", fmt::format("the partial of {} updates is lost: {}", gathering.records.size(),
+    Tell("warning", fmt::format("the partial sum of {} updates is lost: {}", gathering.records.size(),
                                 refused ? result->reason : std::string(Message(result.status()))));
   }
   MutexLock lock(mutex_);

@@ -18,11 +18,11 @@ Status Aggregator::AdmitAggregator(const PollRequest& request, std::string* even
       if (job.stage == Job::Stage::kGiven && WayOf(job.task.client_id) == caller.name) OfferAgain(job);
     }
   }
-  if (came == AggregatorSessions::Came::kNew) *event = fmt::format("aggregator '{}' has come", caller.name);
+  if (came == AggregatorSessions::Came::kNew) *event = fmt::format("aggregator '{}' has joined", caller.name);
   return absl::OkStatus();
 }
 
-StatusOr<std::unique_ptr<ChunkWriter>> Aggregator::BeginPartial(const Caller& caller, const Submission& submission) {
+StatusOr<Intake::Begun> Aggregator::BeginPartial(const Caller& caller, const Submission& submission) {
   RIVULET_RETURN_IF_ERROR(intake_.distrusted().Check(caller));
   const Task* one = nullptr;
   for (const auto& [task, job] : jobs_) {
@@ -33,13 +33,13 @@ StatusOr<std::unique_ptr<ChunkWriter>> Aggregator::BeginPartial(const Caller& ca
     }
   }
   if (one == nullptr || !plans_.contains(one->plan)) {
-    return RefusedWriter("its round is closed; what of it came in time is in");
+    return RefusedWriter("its round is closed and has the updates that arrived in time");
   }
   const AggregationSpec& spec = plans_.at(one->plan).of(one->kind);
   if (std::string why = WrongSize("a partial", submission.bytes, MostSitePartialBytes(spec)); !why.empty()) {
     return RefusedWriter(std::move(why));
   }
-  return intake_.BeginPartial(fmt::format("partial {} of aggregator {}", submission.gather, caller.name), caller,
+  return intake_.BeginPartial(fmt::format("partial sum {} of aggregator {}", submission.gather, caller.name), caller,
                               submission, spec, one->base_version,
                               [this, caller, task = *one](StatusOr<SitePartial> site, std::span<const std::byte>,
                                                           const Intake::Release& release) {
@@ -86,7 +86,7 @@ StatusOr<SubmitResult> Aggregator::TakePartial(const Caller& caller, const Task&
     }
   }
   if (gathering == nullptr) {
-    Tell("warning", fmt::format("the partial of aggregator '{}' is refused: {}", caller.name, result.reason));
+    Tell("warning", fmt::format("the partial sum of aggregator '{}' is refused: {}", caller.name, result.reason));
     return result;
   }
   double fold_seconds = 0;

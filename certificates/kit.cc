@@ -31,7 +31,7 @@ fi
 
 // A service is started again by the machine, and is to go on with its run.
 constexpr std::string_view kResume =
-    R"sh(# What is in the history goes on; to begin another run of the scenario, move the history away.
+    R"sh(# A run in the history is resumed; to start another run of the scenario, move the history away.
 resume=
 if "${RIVULET:-rivulet}" runs show latest --db "$RIVULET_DB" >/dev/null 2>&1; then resume='--resume latest'; fi
 )sh";

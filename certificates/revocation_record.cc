@@ -48,7 +48,7 @@ StatusOr<std::optional<RevocationList>> RevocationRecord::Take(const std::option
     fault_ = fmt::format("{}; the list {} stays in force", why, last_->number);
     return last_;
   };
-  if (!pem) return last_ ? stays(fmt::format("the revocation list '{}' is gone; put it back", where)) : last_;
+  if (!pem) return last_ ? stays(fmt::format("the revocation list '{}' was removed; put it back", where)) : last_;
   StatusOr<RevocationList> list = ReadRevocationList(*pem, where, authority);
   if (!list.ok()) {
     if (last_) return stays(Message(list.status()));

@@ -69,8 +69,9 @@ void WatchedIdentity::LookLocked() {
       if (changed) {
         told_fault_ = kSettling;
       } else {
-        Tell(told_fault_, fmt::format("the certificates were not read anew, and those from before stay in force: {}",
-                                      Message(status)));
+        Tell(told_fault_,
+             fmt::format("the certificates could not be read again, and the earlier ones stay in force: {}",
+                         Message(status)));
       }
       return;
     }
@@ -79,7 +80,7 @@ void WatchedIdentity::LookLocked() {
       options_.tell(fmt::format("the certificate of '{}' was replaced: {}, {}", identity_->name.ToString(),
                                 identity_->serial, ExpiryText(identity_->validity, now())));
     } else if (changed && options_.tell && record_.fault().empty()) {
-      options_.tell(fmt::format("the certificates in '{}' were read anew", folder_));
+      options_.tell(fmt::format("the certificates in '{}' were read again", folder_));
     }
   }
   if (changed && !record_.fault().empty()) {

@@ -10,12 +10,11 @@ namespace rivulet {
 
 void AcceptedReports::FindPartials(int64_t round) {
   for (const std::string& why : store_.FindPartials()) {
-    events_.Tell(events_.Note(
-        "warning",
-        fmt::format("a partial that was acknowledged before the restart cannot be counted: {}; its updates are "
-                    "asked for again",
-                    why),
-        round));
+    events_.Tell(events_.Note("warning",
+                              fmt::format("a partial sum that was acknowledged before the restart cannot be counted: "
+                                          "{}; its updates are requested again",
+                                          why),
+                              round));
   }
 }
 
@@ -115,7 +114,7 @@ Status AcceptedReports::CountUpdate(const LeftReport& left) {
   const Submission submission{left.task, 0, std::ssize(report.update), report.measured};
   RIVULET_ASSIGN_OR_RETURN(const auto writer, rounds_.Submit({.name = left.client_id, .run_id = run_id_}, submission));
   if (const SubmitResult* const decided = writer->decided()) {
-    return decided->kind == SubmitResult::Kind::kDuplicate ? AlreadyExists("it has come again meanwhile")
+    return decided->kind == SubmitResult::Kind::kDuplicate ? AlreadyExists("it has arrived again meanwhile")
                                                            : FailedPrecondition("its task has ended");
   }
   const auto bytes = std::as_bytes(std::span(report.update));
@@ -155,14 +154,14 @@ void AcceptedReports::Count(const LeftReport& left) {
   } else if (!counted.ok() && !stays) {
     store_.Remove(left.task);
   }
-  const std::string what = left.partial ? fmt::format("the partial of {} updates of site '{}'",
+  const std::string what = left.partial ? fmt::format("the partial sum of {} updates of site '{}'",
                                                       left.partial->tasks.size(), left.partial->site)
                                         : fmt::format("the update of client '{}'", left.client_id);
   std::string sentence =
       counted.ok()
           ? fmt::format("{} that was acknowledged before the restart is counted", what)
-          : fmt::format("{} that was acknowledged before the restart cannot be counted: {}; it is asked for again{}",
-                        what, Message(counted), stays ? ", and stays on disk until it has come" : "");
+          : fmt::format("{} that was acknowledged before the restart cannot be counted: {}; it is requested again{}",
+                        what, Message(counted), stays ? ", and stays on disk until it arrives" : "");
   const char* const level = counted.ok() ? "info" : "warning";
   events_.Tell(left.partial ? events_.Note(level, std::move(sentence), left.round)
                             : events_.NoteOf(left.client_id, level, std::move(sentence), left.round, left.task));

@@ -149,6 +149,11 @@ StatusOr<SubmitResult> Rounds::ResultOfRefused(const Refuse& refusal) {
 }
 
 StatusOr<std::unique_ptr<ChunkWriter>> Rounds::Submit(const Caller& caller, const Submission& submission) {
+  RIVULET_ASSIGN_OR_RETURN(Intake::Begun begun, Begin(caller, submission));
+  return std::move(begun).Open();
+}
+
+StatusOr<Intake::Begun> Rounds::Begin(const Caller& caller, const Submission& submission) {
   switch (submission.kind) {
     case Submission::Kind::kUpdate:
       return BeginUpdate(caller, submission);
@@ -163,7 +168,7 @@ StatusOr<std::unique_ptr<ChunkWriter>> Rounds::Submit(const Caller& caller, cons
 }
 
 // The machine hears of an upload before its first byte, so that a late or repeated one costs no transfer.
-StatusOr<std::unique_ptr<ChunkWriter>> Rounds::BeginUpdate(const Caller& caller, const Submission& submission) {
+StatusOr<Intake::Begun> Rounds::BeginUpdate(const Caller& caller, const Submission& submission) {
   const TaskId& task = submission.task;
   if (submission.step != 0) {
     return InvalidArgument("task '{}' has no step {}; its only step is 0", task, submission.step);
@@ -194,7 +199,7 @@ StatusOr<std::unique_ptr<ChunkWriter>> Rounds::BeginUpdate(const Caller& caller,
     }
   }
   RIVULET_ASSIGN_OR_RETURN(SubmitResult result, ResultOfRefused(*refused));
-  return std::make_unique<DecidedWriter>(std::move(result));
+  return Intake::Begun(std::make_unique<DecidedWriter>(std::move(result)));
 }
 
 Status Rounds::Fail(const Caller& caller, const TaskFailure& failure) {

@@ -87,7 +87,7 @@ bool Clients::Remove(const std::string& client_id, const std::string& reason) {
   MutexLock lock(mutex_);
   if (!rounds_.Knows(client_id)) return false;
   if (rounds_.Over()) return true;
-  events_.Say(events_.NoteOf(client_id, "warning", fmt::format("client '{}' is sent away: {}", client_id, reason),
+  events_.Say(events_.NoteOf(client_id, "warning", fmt::format("client '{}' is refused: {}", client_id, reason),
                              rounds_.Round()));
   rounds_.Leave(client_id, reason);
   book_.Left(client_id);

@@ -195,7 +195,7 @@ AttemptCloser::Outcome AttemptCloser::MakeRound(AttemptJob& job) {
                                options_.training,
                                setup_.number_rule.get(),
                                setup_.number_rule == nullptr ? std::vector<ReportedLoss>() : ReportedLosses(job),
-                               setup_.privacy == nullptr ? nullptr : &setup_.privacy->noise()};
+                               setup_.privacy == nullptr ? nullptr : setup_.privacy->noise()};
   StatusOr<MadeVersion> made =
       MakeVersion(*base, std::move(aggregation), StalenessOf(round, parts_.policy.staleness_exponent), update,
                   measure ? options_.evaluator : nullptr, options_.tracer);
@@ -216,6 +216,7 @@ AttemptCloser::Outcome AttemptCloser::MakeRound(AttemptJob& job) {
   }
   end.aggregate_seconds += made->aggregate_seconds;
   end.evaluate_seconds = made->evaluate_seconds;
+  if (setup_.number_rule != nullptr) end.clip = setup_.number_rule->UnitOf(*base->numbers);
   end.model_digest = version->digest;
   end.central = std::move(made->central);
   if (options_.fleet != nullptr) {

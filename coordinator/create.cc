@@ -9,6 +9,7 @@
 
 #include "coordinator/program_version.h"
 #include "coordinator/run_coordinator.h"
+#include "federated/aggregation/gathering.h"
 #include "federated/algorithms/most_updates.h"
 #include "federated/secure/protocol.h"
 #include "federated/selection/availability.h"
@@ -135,6 +136,7 @@ StatusOr<RunRules> RulesOf(const CoordinatorOptions& options, const RunParts& pa
       : poisson              ? 1
                              : DefaultMinReports(latest ? rules.policy.updates_per_version
                                                         : std::min(rules.policy.in_flight, rules.policy.updates_per_version));
+  rules.may_be_empty = poisson && server.min_reports == 0 && IsDefinedWithoutUpdates(parts.aggregation);
   if (parts.aggregation.secure.on()) {
     rules.min_reports = std::max(rules.min_reports, parts.aggregation.secure.min_survivors);
   }

@@ -55,14 +55,14 @@ Status Clients::CheckAble(const std::string& client_id, const std::vector<Datase
 // know better where it is.
 Status Clients::MayServe(const std::string& aggregator, const std::string& client_id) const {
   if (client_id == aggregator || aggregators_.contains(client_id)) {
-    return InvalidArgument("client '{}' bears the name of an aggregator; give it another", client_id);
+    return InvalidArgument("client '{}' has the name of an aggregator; give it another", client_id);
   }
   const std::optional<TimeMs> heard = book_.LastHeard(client_id);
   if (!heard || !rounds_.Knows(client_id) || clock_.Now() - *heard >= kWayForgottenMs) return absl::OkStatus();
   const std::string via = rounds_.ViaOf(client_id);
   if (via == aggregator) return absl::OkStatus();
   return Unavailable(
-      "client '{}' is served {} and not through aggregator '{}'; it may change its way after {} s of silence",
+      "client '{}' is served {} and not through aggregator '{}'; it may change its connection after {} s of silence",
       client_id, via.empty() ? "directly" : fmt::format("through aggregator '{}'", via), aggregator,
       kWayForgottenMs / 1000);
 }
@@ -78,7 +78,7 @@ Status Clients::AdmitClient(const PollRequest& request, std::vector<JoiningNames
   RIVULET_RETURN_IF_ERROR(CheckProtocol(request));
   RIVULET_RETURN_IF_ERROR(CheckAble(name, request.capabilities.datasets));
   if (aggregators_.contains(name)) {
-    return InvalidArgument("client '{}' bears the name of an aggregator; give it another", name);
+    return InvalidArgument("client '{}' has the name of an aggregator; give it another", name);
   }
   RIVULET_RETURN_IF_ERROR(MayJoin(name));
   book_.Heard(name, clock_.Now());
@@ -102,7 +102,7 @@ Status Clients::AdmitAggregator(const PollRequest& request, std::vector<RefusedN
   RIVULET_ASSIGN_OR_RETURN(const AggregatorSessions::Came came, aggregators_.Admit(request.caller));
   if (came == AggregatorSessions::Came::kInPlace) rounds_.LoseSite(aggregator);
   if (came == AggregatorSessions::Came::kNew) {
-    events_.Say(events_.Note("info", fmt::format("aggregator '{}' has come", aggregator), rounds_.Round()));
+    events_.Say(events_.Note("info", fmt::format("aggregator '{}' has joined", aggregator), rounds_.Round()));
   }
   std::vector<std::string> moved;
   for (const ServedName& served : request.serves.names) {

@@ -395,7 +395,7 @@ StatusOr<int64_t> Rounds::BaseOfRecoveredReport(const TaskId& task, const Digest
   MutexLock lock(mutex_);
   const Lease* const lease = machine_.FindLease(task);
   if (lease != nullptr && (lease->state == Lease::State::kFolding || lease->state == Lease::State::kFolded)) {
-    return AlreadyExists("it has come again meanwhile");
+    return AlreadyExists("it has arrived again meanwhile");
   }
   if (lease == nullptr || lease->resolved() || versions_.Of(lease->base_round)->sent_digest != base) {
     return FailedPrecondition("its task is another by now");

@@ -163,8 +163,8 @@ class Rounds final : public ClientRounds {
   // api.cc
   Task MakeTask(Offer offer) const REQUIRES(mutex_);
   StatusOr<SubmitResult> ResultOfRefused(const Refuse& refusal) EXCLUDES(mutex_);
-  StatusOr<std::unique_ptr<ChunkWriter>> BeginUpdate(const Caller& caller, const Submission& submission)
-      EXCLUDES(mutex_);
+  StatusOr<Intake::Begun> Begin(const Caller& caller, const Submission& submission) EXCLUDES(mutex_);
+  StatusOr<Intake::Begun> BeginUpdate(const Caller& caller, const Submission& submission) EXCLUDES(mutex_);
   StatusOr<SubmitResult> TakeUpdate(const Upload::Whole& whole, StatusOr<ArrivedUpdate> update) EXCLUDES(mutex_);
 
   // in_place.cc
@@ -172,15 +172,13 @@ class Rounds final : public ClientRounds {
   void Record(Attempt& attempt, const TaskRecord& record) REQUIRES(mutex_);
 
   // site_partials.cc
-  StatusOr<std::unique_ptr<ChunkWriter>> BeginPartial(const Caller& caller, const Submission& submission)
-      EXCLUDES(mutex_);
+  StatusOr<Intake::Begun> BeginPartial(const Caller& caller, const Submission& submission) EXCLUDES(mutex_);
   StatusOr<SubmitResult> TakePartial(const std::shared_ptr<Attempt>& attempt, const Caller& caller,
                                      const std::string& key, StatusOr<SitePartial> site,
                                      std::span<const std::byte> bytes, const Intake::Release& release) EXCLUDES(mutex_);
 
   // secure_steps.cc
-  StatusOr<std::unique_ptr<ChunkWriter>> BeginStepAnswer(const Caller& caller, const Submission& submission)
-      EXCLUDES(mutex_);
+  StatusOr<Intake::Begun> BeginStepAnswer(const Caller& caller, const Submission& submission) EXCLUDES(mutex_);
   SubmitResult TakeStepAnswer(const std::shared_ptr<Attempt>& attempt, const Submission& submission,
                               const std::string& client_id, std::span<const std::byte> bytes) EXCLUDES(mutex_);
   SubmitResult TakeWords(const std::shared_ptr<Attempt>& attempt, const TaskId& task, const std::string& client_id,
@@ -191,8 +189,7 @@ class Rounds final : public ClientRounds {
   void AddStepInput(Task& task) const REQUIRES(mutex_);
 
   // site_states.cc
-  StatusOr<std::unique_ptr<ChunkWriter>> BeginState(const Caller& caller, const Submission& submission)
-      EXCLUDES(mutex_);
+  StatusOr<Intake::Begun> BeginState(const Caller& caller, const Submission& submission) EXCLUDES(mutex_);
   StatusOr<SubmitResult> TakeState(const std::shared_ptr<Attempt>& attempt, const TaskId& task, const std::string& key,
                                    std::string state) EXCLUDES(mutex_);
 

@@ -120,8 +120,8 @@ StatusOr<SubmitResult> RunCoordinator::SubmitInPlace(const Caller& caller, Parti
     }
   }
   if (partial.tasks.size() != records.size()) {
-    return InvalidArgument("the partial of site '{}' has {} updates and {} records; each wants one", caller.name,
-                           partial.tasks.size(), records.size());
+    return InvalidArgument("the partial sum of site '{}' has {} updates and {} records; each update needs one",
+                           caller.name, partial.tasks.size(), records.size());
   }
   return rounds_.MergePartial(caller.name, std::move(partial), records);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string_view>
 #include <utility>
 
@@ -57,16 +58,25 @@ StatusOr<std::unique_ptr<RunPrivacy>> RunPrivacy::With(std::shared_ptr<const Noi
                                                        const RunParts& parts, double fixed_share) {
   RIVULET_ASSIGN_OR_RETURN(const Sampling sampling, SamplingOf(scenario.selection, fixed_share));
   const AggregationSpec& spec = parts.aggregation;
-  const privacy::SumBound bound = {parts.noise.clip, spec.parts.at(0).elements,
-                                   spec.fraction_bits(spec.parts[0]) + spec.weight_fraction_bits};
-  RIVULET_ASSIGN_OR_RETURN(privacy::SumNoise noise,
-                           privacy::SumNoise::Create(key, parts.noise.multiplier, bound, parts.noise.bands));
-  const NoisedRounds attempt = {.noise = privacy::NoiseLaw::kDiscreteGaussian,
-                                .multiplier = noise.multiplier(),
-                                .sampling = sampling.kind,
-                                .rate = sampling.rate,
-                                .sensitivity = noise.sensitivity(),
-                                .dimension = noise.elements()};
+  const int64_t elements = spec.parts.at(0).elements;
+  NoisedRounds attempt = {
+      .noise = privacy::NoiseLaw::kDiscreteGaussian, .sampling = sampling.kind, .rate = sampling.rate};
+  std::optional<privacy::SumNoise> noise;
+  if (parts.noise.by_clients()) {
+    const auto contributors = static_cast<double>(parts.noise.contributors);
+    attempt.sensitivity = privacy::NormInUnits({parts.noise.clip, elements, parts.noise.fraction_bits});
+    attempt.multiplier = parts.noise.each * std::sqrt(contributors) / attempt.sensitivity;
+    attempt.dimension = elements;
+    attempt.contributors = parts.noise.contributors;
+  } else {
+    const privacy::SumBound bound = {parts.noise.clip, elements,
+                                     spec.fraction_bits(spec.parts[0]) + spec.weight_fraction_bits};
+    RIVULET_ASSIGN_OR_RETURN(noise, privacy::SumNoise::Create(key, parts.noise.multiplier, bound, parts.noise.bands,
+                                                              parts.noise.count_deviation));
+    attempt.sensitivity = noise->sensitivity();
+    attempt.multiplier = noise->multiplier();
+    attempt.dimension = noise->dimension();
+  }
   return std::unique_ptr<RunPrivacy>(new RunPrivacy(std::move(noise), std::move(key), attempt,
                                                     privacy::SpendBook(sampling.relation, scenario.privacy.delta),
                                                     scenario.privacy.epsilon, parts.noise));
@@ -113,12 +123,13 @@ StatusOr<std::unique_ptr<RunPrivacy>> RunPrivacy::Resume(const Scenario& scenari
 // Correlated noise is accounted for as a whole, over all versions; each attempt counts as one. Of fresh noise a client
 // that is spaced meets some versions alone.
 StatusOr<privacy::SpendBook::Epsilons> RunPrivacy::SpentWith(int64_t more) const {
-  if (separation_ == 1 && !noise_.correlated()) return more == 0 ? book_.Spent() : book_.SpentWith(attempt_);
+  const bool correlated = noise_ && noise_->correlated();
+  if (separation_ == 1 && !correlated) return more == 0 ? book_.Spent() : book_.SpentWith(attempt_);
   const int64_t attempts = book_.composition().total_rounds() + more;
   NoisedRounds whole = attempt_;
   whole.count = privacy::MostParticipations(attempts, separation_);
-  if (noise_.correlated()) {
-    RIVULET_ASSIGN_OR_RETURN(whole, noise_.AsOneRound(attempts, separation_));
+  if (correlated) {
+    RIVULET_ASSIGN_OR_RETURN(whole, noise_->AsOneRound(attempts, separation_));
   }
   return privacy::SpendBook(book_.composition().relation, book_.delta()).SpentWith(whole);
 }
@@ -145,8 +156,9 @@ StatusOr<std::string> RunPrivacy::Exhausted() {
 std::string RunPrivacy::Sentence() const {
   const bool sampled = attempt_.sampled();
   return fmt::format(
-      "noise of {:.6g} times the clip on the sums, {}; the unit is one client, neighbours are {}{}",
-      noise_.multiplier(), seeded_ ? "seeded (a simulation's: knowledge of run.seed removes it)" : "secret",
+      "noise of {:.6g} times the clip on the sums, {}{}; the unit is one client, neighbours are {}{}",
+      attempt_.multiplier, noise_ ? "" : fmt::format("by {} honest clients of each sum, ", attempt_.contributors),
+      seeded_ ? "seeded (a simulation's: knowledge of run.seed removes it)" : "secret",
       privacy::NameOf(book_.composition().relation), sampled ? fmt::format(", sampling rate {:g}", attempt_.rate) : "");
 }
 

@@ -42,7 +42,8 @@ class RunPrivacy {
                                                       double fixed_share, FileSystem& files, const std::string& folder,
                                                       const std::vector<RoundRow>& rows);
 
-  const privacy::SumNoise& noise() const { return noise_; }
+  // That the server adds; null: each client adds its own.
+  const privacy::SumNoise* noise() const { return noise_ ? &*noise_ : nullptr; }
   bool samples() const { return attempt_.sampled(); }  // whether amplification by sampling is claimed
   const std::shared_ptr<const privacy::NoiseKey>& key() const { return key_; }
 
@@ -60,8 +61,8 @@ class RunPrivacy {
                                                     double fixed_share);
   // Spent by all attempts so far and `more`.
   StatusOr<privacy::SpendBook::Epsilons> SpentWith(int64_t more) const;
-  RunPrivacy(privacy::SumNoise noise, std::shared_ptr<const privacy::NoiseKey> key, privacy::NoisedRounds attempt,
-             privacy::SpendBook book, double epsilon, const CentralNoise& settings)
+  RunPrivacy(std::optional<privacy::SumNoise> noise, std::shared_ptr<const privacy::NoiseKey> key,
+             privacy::NoisedRounds attempt, privacy::SpendBook book, double epsilon, const CentralNoise& settings)
       : noise_(std::move(noise)),
         key_(std::move(key)),
         attempt_(attempt),
@@ -70,7 +71,7 @@ class RunPrivacy {
         seeded_(settings.seeded),
         separation_(settings.separation) {}
 
-  privacy::SumNoise noise_;
+  std::optional<privacy::SumNoise> noise_;
   std::shared_ptr<const privacy::NoiseKey> key_;
   privacy::NoisedRounds attempt_;  // as each of this run is
   privacy::SpendBook book_;

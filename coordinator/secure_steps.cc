@@ -56,7 +56,7 @@ std::shared_ptr<const std::string> Rounds::StepInput(const Caller& caller, const
   return nullptr;
 }
 
-StatusOr<std::unique_ptr<ChunkWriter>> Rounds::BeginStepAnswer(const Caller& caller, const Submission& submission) {
+StatusOr<Intake::Begun> Rounds::BeginStepAnswer(const Caller& caller, const Submission& submission) {
   const TaskId& task = submission.task;
   if (submission.step < 0 || submission.step >= parts_.steps || parts_.steps == 1) {
     return InvalidArgument("task '{}' has no step {} of secure aggregation", task, submission.step);
@@ -93,7 +93,7 @@ StatusOr<std::unique_ptr<ChunkWriter>> Rounds::BeginStepAnswer(const Caller& cal
     }
   }
   RIVULET_ASSIGN_OR_RETURN(SubmitResult result, ResultOfRefused(*refused));
-  return std::make_unique<DecidedWriter>(std::move(result));
+  return Intake::Begun(std::make_unique<DecidedWriter>(std::move(result)));
 }
 
 SubmitResult Rounds::TakeWords(const std::shared_ptr<Attempt>& attempt, const TaskId& task,

@@ -6,7 +6,7 @@ namespace rivulet {
 
 // A site has one partial a gathering under way. Its tasks are not known before all of it is read, so what is asked here
 // is only whether the round that it belongs to still takes any.
-StatusOr<std::unique_ptr<ChunkWriter>> Rounds::BeginPartial(const Caller& caller, const Submission& submission) {
+StatusOr<Intake::Begun> Rounds::BeginPartial(const Caller& caller, const Submission& submission) {
   RIVULET_RETURN_IF_ERROR(intake_.distrusted().Check(caller));
   MutexLock lock(mutex_);
   TickIfDue();
@@ -26,7 +26,7 @@ StatusOr<std::unique_ptr<ChunkWriter>> Rounds::BeginPartial(const Caller& caller
   if (std::string why = WrongSize("a partial", submission.bytes, max_partial_bytes_); !why.empty()) {
     return RefusedWriter(std::move(why));
   }
-  std::string key = fmt::format("partial {} of site {}", submission.gather, caller.name);
+  std::string key = fmt::format("partial sum {} of site {}", submission.gather, caller.name);
   attempt->arriving.insert(key);
   return intake_.BeginPartial(
       key, caller, submission, attempt->kind == TaskKind::kTrain ? parts_.aggregation : parts_.evaluation, base_version,
@@ -67,7 +67,7 @@ StatusOr<SubmitResult> Rounds::TakePartial(const std::shared_ptr<Attempt>& attem
   }
   if (tells) {
     events_.Tell(events_.Note("warning",
-                              fmt::format("the partial of site '{}' is refused: {}", caller.name, result->reason),
+                              fmt::format("the partial sum of site '{}' is refused: {}", caller.name, result->reason),
                               attempt->round));
   }
   return result;

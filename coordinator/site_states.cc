@@ -25,7 +25,7 @@ StatusOr<std::string> Rounds::ReadState(const Caller& caller, const BlobId& blob
   return states_.Read(client_id, state_of);
 }
 
-StatusOr<std::unique_ptr<ChunkWriter>> Rounds::BeginState(const Caller& caller, const Submission& submission) {
+StatusOr<Intake::Begun> Rounds::BeginState(const Caller& caller, const Submission& submission) {
   RIVULET_RETURN_IF_ERROR(intake_.distrusted().Check(caller));
   MutexLock lock(mutex_);
   TickIfDue();

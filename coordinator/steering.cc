@@ -45,11 +45,11 @@ void Rounds::Steer(Steering steering) {
   const auto [command, sentence] = [&]() -> std::pair<Operator::Command, std::string_view> {
     switch (steering) {
       case Steering::kPause:
-        return {Operator::Command::kPause, "paused by an operator: nothing is drawn until the run is resumed"};
+        return {Operator::Command::kPause, "paused by an operator: no client is selected until the run is resumed"};
       case Steering::kResume:
         return {Operator::Command::kResume, "resumed by an operator"};
       case Steering::kFinish:
-        return {Operator::Command::kFinishRound, "an operator ends the run once the open round is made"};
+        return {Operator::Command::kFinishRound, "an operator ends the run once the open round is committed"};
       case Steering::kStop:
         break;
     }

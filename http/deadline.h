@@ -22,18 +22,27 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 using tcp = asio::ip::tcp;
 
-// One deadline at a time. When it passes the socket is closed, and whatever waits on it ends. Of the server's thread.
+// One deadline at a time. When it passes the socket is closed, or its reads and writes are cancelled, and whatever
+// waits on it ends. Of the server's thread.
 class Deadline {
  public:
   explicit Deadline(tcp::socket& socket) : socket_(socket), timer_(socket.get_executor()) {}
-  void Set(milliseconds time) {
+  enum class Then { kClose, kCancel };
+  void Set(milliseconds time, Then then = Then::kClose) {
+    passed_ = false;
     timer_.expires_after(time);
-    timer_.async_wait([this, turn = ++turn_, alive = std::weak_ptr<int>(alive_)](error_code error) {
+    timer_.async_wait([this, then, turn = ++turn_, alive = std::weak_ptr<int>(alive_)](error_code error) {
       if (alive.expired() || error || turn != turn_) return;
       error_code ignored;
-      socket_.close(ignored);
+      passed_ = true;
+      if (then == Then::kCancel) {
+        socket_.cancel(ignored);
+      } else {
+        socket_.close(ignored);
+      }
     });
   }
+  bool passed() const { return passed_; }  // the deadline that was set last
   void Clear() {
     ++turn_;
     timer_.cancel();
@@ -43,6 +52,7 @@ class Deadline {
   tcp::socket& socket_;
   asio::steady_timer timer_;
   uint64_t turn_ = 0;
+  bool passed_ = false;
   const std::shared_ptr<int> alive_ = std::make_shared<int>(0);
 };
 

@@ -27,8 +27,9 @@ inline constexpr milliseconds kStreamPatience{250};  // of one Next, and so the 
 inline constexpr milliseconds kFarewell{1000};       // for a peer that was refused to read why
 
 inline const HttpRefusal kNoSuchPage{404, "No such page", "There is nothing under this address."};
-inline const HttpRefusal kNoFeed{404, "Nothing goes on", "There is no feed of this."};
-inline const HttpRefusal kLongBody{413, "Too long", "The body of this request is longer than is read here."};
+inline const HttpRefusal kNoFeed{404, "No run is in progress", "There is no feed of this."};
+inline const HttpRefusal kUnfinished{400, "Not understood", "The body of this request ends before its length."};
+inline const HttpRefusal kSlowBody{408, "Too slow", "The body of this request did not come within its time."};
 inline const HttpRefusal kNoRoom{503, "Busy", "Too many bodies are being read; try again later."};
 inline const HttpRefusal kTooManyFeeds{503, "Too many look on",
                                        "Close another tab that shows this run, and try again."};
@@ -179,8 +180,12 @@ class HttpConnection final : public OpenConnection {
                                   beast::flat_buffer& buffer, http::request_parser<http::empty_body>& header) {
     const HttpLimits& limits = service_.limits;
     const Request& head = header.get();
+    const HttpRefusal long_body{
+        413, "Too long",
+        fmt::format("The body of this request is longer than {} bytes, the most that are read here.",
+                    limits.body_bytes)};
     if (header.content_length().value_or(0) > limits.body_bytes) {
-      co_await Refuse(kLongBody);
+      co_await Refuse(long_body);
       co_return false;
     }
     const size_t taken = header.chunked() ? limits.body_bytes : header.content_length().value_or(0);
@@ -204,7 +209,7 @@ class HttpConnection final : public OpenConnection {
       request->fields.emplace(std::move(name), std::string(field.value()));
     }
     error_code error;
-    deadline_.Set(limits.body);
+    deadline_.Set(limits.body, Deadline::Then::kCancel);
     if (beast::iequals(head[http::field::expect], "100-continue")) {
       static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
       co_await asio::async_write(stream_, asio::buffer(kContinue), asio::redirect_error(asio::use_awaitable, error));
@@ -213,8 +218,16 @@ class HttpConnection final : public OpenConnection {
     parser.body_limit(limits.body_bytes);
     if (!error) co_await http::async_read(stream_, buffer, parser, asio::redirect_error(asio::use_awaitable, error));
     deadline_.Clear();
+    if (deadline_.passed()) {
+      co_await Refuse(kSlowBody);
+      co_return false;
+    }
     if (error == http::error::body_limit) {
-      co_await Refuse(kLongBody);
+      co_await Refuse(long_body);
+      co_return false;
+    }
+    if (error == http::error::partial_message) {  // the peer sends no more, and may read still
+      co_await Refuse(kUnfinished);
       co_return false;
     }
     if (!error && buffer.size() > 0) error = http::error::bad_chunk_extension;  // another request ahead of its turn

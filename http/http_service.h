@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/base/executor.h"
+#include "engine/base/json.h"
 #include "http/admission.h"
 #include "http/http_server.h"
 #include "http/page_policy.h"
@@ -40,7 +41,12 @@ struct HttpService {
       if (path.starts_with(prefix) && (path.size() == prefix.size() || path[prefix.size()] == '/')) return &handler;
     return nullptr;
   }
+  // A server of calls says it in JSON, as its callers read it.
   HttpReply Said(const HttpRefusal& refusal) const {
+    if (!calls.empty()) {
+      const Json error = {{"error", refusal.sentence}};
+      return {.status = refusal.status, .content_type = "application/json", .body = error.Dump()};
+    }
     if (error_page) return {.status = refusal.status, .body = error_page(refusal.title, refusal.sentence)};
     return {.status = refusal.status,
             .content_type = "text/plain; charset=utf-8",

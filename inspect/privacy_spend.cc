@@ -32,7 +32,7 @@ std::vector<std::string> PrivacySentences(const RunOverview& page) {
       poisson ? "unit: one client; neighbours: add-remove, one client more or fewer"
               : "unit: one client; neighbours: replace-one, one client exchanged"};
   if (ValueOf(page.keys, "algorithm.noise_source") == "\"seeded\"")
-    sentences.emplace_back("seeded noise: whoever knows run.seed can remove it");
+    sentences.emplace_back("seeded noise: anyone who knows run.seed can remove it");
   return sentences;
 }
 

@@ -17,7 +17,7 @@ std::string Result(const Spread& last, const Spread& best) {
 }
 
 std::string ResultsTable(const Comparison& comparison) {
-  std::string html = "<div class=\"scroll\"><table><thead><tr><th scope=\"col\">setting</th>";
+  std::string html = "<div class=\"scroll\"><table class=\"rows\"><thead><tr><th scope=\"col\">setting</th>";
   for (const std::string& metric : comparison.metrics)
     html += fmt::format("<th scope=\"col\" class=\"n\">{}</th>", XmlText(metric));
   html += "<th scope=\"col\">runs</th></tr></thead><tbody>\n";
@@ -35,10 +35,10 @@ std::string ResultsTable(const Comparison& comparison) {
                              const Spread rival = LastOf(comparison, other, metric);
                              return rival.runs > 0 && sign * rival.mean > sign * last.mean;
                            });
-      html += fmt::format("<td class=\"n{}\">{}</td>", is_best ? " best" : "",
+      html += fmt::format("<td class=\"n{}\" data-is=\"{}\">{}</td>", is_best ? " best" : "", XmlText(metric),
                           Result(last, BestOf(comparison, setting, metric)));
     }
-    html += "<td>";
+    html += "<td data-is=\"runs\">";
     for (const size_t place : setting.runs) {
       const ComparedRun& run = comparison.runs[place];
       html += fmt::format("<a href=\"/run?id={}\" title=\"{}\">seed {}</a> ", UrlText(run.place),

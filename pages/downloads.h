@@ -11,9 +11,9 @@
 namespace rivulet {
 
 // Whole tables, under the names of the history's columns where they are rows of it. `request`'s `of` says which: of the
-// first of `runs` "rounds", "clients", "tasks" (with `round` or `client`), "log" or "layers"; of all of them "curve"
-// (with `metric`), "results" or "differences". INVALID_ARGUMENT: there is no table or picture of that name. NOT_FOUND:
-// its run, round, client or metric is unknown.
+// first of `runs` "rounds", "clients", "tasks" (with `round` or `client`), "log", "configuration" (keys other than
+// their defaults) or "layers"; of all of them "curve" (with `metric`), "results" or "differences". INVALID_ARGUMENT:
+// there is no table or picture of that name. NOT_FOUND: its run, round, client or metric is unknown.
 StatusOr<std::string> TableCsv(std::span<const PlacedRun> runs, const HttpRequest& request);
 // Every run of a history: how it stands, what it reached, and the keys that differ.
 StatusOr<std::string> RunsCsv(History& history);

@@ -24,7 +24,7 @@ StatusOr<PartitionSummary> LabelsOf(History& history, const std::string& name) {
       Scenario::ParseStored(run.config, fmt::format("the stored configuration of run {}", run.run_id)));
   const std::string train = scenario.data.train, label = ClassFeatureOf(scenario);
   if (label.empty())
-    return NotFound("run '{}' learns {}, so that there are no labels of which a client has some", run.run_id,
+    return NotFound("run '{}' learns {}, so its clients have no labels to count", run.run_id,
                     scenario.model.target == "numbers" ? "numbers" : "several labels of each example");
   if (train.empty() || !RecordFilesMatching(train).ok()) {
     return NotFound("the data of run '{}' are not on this machine{}, so the clients' labels are unknown here",

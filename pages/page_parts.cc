@@ -89,24 +89,30 @@ std::string CardHtml(const std::string& title, const std::string& large, const s
 }
 
 std::string HtmlTable(const std::vector<std::string>& titles, const std::vector<std::vector<std::string>>& rows) {
-  std::string html = "<div class=\"scroll\"><table><thead><tr>";
+  std::string html = "<div class=\"scroll\"><table class=\"rows\"><thead><tr>";
   const auto number = [&](size_t column) { return titles[column].ends_with('#'); };
   std::vector<bool> left_out;
+  std::vector<std::string> cells;  // the opening tag of each column's cells
   for (size_t column = 0; column < titles.size(); ++column)
     left_out.push_back(titles[column].starts_with('?') && std::ranges::all_of(rows, [&](const auto& row) {
                          return column >= row.size() || row[column].empty();
                        }));
   for (size_t column = 0; column < titles.size(); ++column) {
-    if (left_out[column]) continue;
     std::string title = titles[column].substr(0, titles[column].size() - (number(column) ? 1 : 0));
     if (title.starts_with('?')) title.erase(0, 1);
-    html += fmt::format("<th scope=\"col\"{}>{}</th>", number(column) ? " class=\"n\"" : "", XmlText(title));
+    const char* const aligned = number(column) ? " class=\"n\"" : "";
+    // A row's first cell names it on a narrow screen; a number alone would not.
+    const bool named = column > 0 || number(column);
+    cells.push_back(
+        fmt::format("<td{}{}>", aligned, named ? fmt::format(" data-is=\"{}\"", XmlText(title)) : std::string()));
+    if (!left_out[column]) html += fmt::format("<th scope=\"col\"{}>{}</th>", aligned, XmlText(title));
   }
   html += "</tr></thead><tbody>\n";
   for (const auto& row : rows) {
     html += "<tr>";
     for (size_t column = 0; column < row.size(); ++column)
-      if (!left_out[column]) html += fmt::format("<td{}>{}</td>", number(column) ? " class=\"n\"" : "", row[column]);
+      if (!left_out[column])
+        html += fmt::format("{}{}</td>", row[column].empty() ? "<td>" : cells[column], row[column]);
     html += "</tr>\n";
   }
   return html + "</tbody></table></div>\n";

@@ -56,7 +56,8 @@ std::string FactsTable(const std::vector<std::pair<std::string, std::string>>& f
 std::string EventsTable(const std::vector<EventRow>& newest_first);
 
 // Rows of cells that are HTML already. Numbers stand to the right where a title ends with '#', and a column whose title
-// begins with '?' is left out where all its cells are empty; neither sign is shown.
+// begins with '?' is left out where all its cells are empty; neither sign is shown. On a narrow screen each row becomes
+// a card, in which every cell stands behind its column's title.
 std::string HtmlTable(const std::vector<std::string>& titles, const std::vector<std::vector<std::string>>& rows);
 
 // Long tables are shown a leaf at a time: the place that the leaf with row `first` begins with, of `total` rows.

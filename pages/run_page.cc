@@ -188,7 +188,8 @@ StatusOr<std::string> RunPage(const PlacedRun& placed, int64_t first_round, int6
   std::vector<std::vector<std::string>> keys;
   for (const auto& [key, value] : page.keys)
     keys.push_back({fmt::format("<code>{}</code>", XmlText(key)), fmt::format("<code>{}</code>", XmlText(value))});
-  body += HeadingHtml("configuration", "Configuration: differences from the defaults", {}) +
+  body += HeadingHtml("configuration", "Configuration: differences from the defaults",
+                      {TableDownload("of=configuration&run=" + UrlText(place), run_id + "-configuration")}) +
           HtmlTable({"key", "value"}, keys);
   if (const ModelRow* model = page.newest_model())
     body += fmt::format("<p>Model: <code>{}</code>, {} parameters, {}.</p>\n",

@@ -187,7 +187,7 @@ std::string_view Script() {
     link.textContent = "ended";
   });
   feed.addEventListener("error", () => {
-    link.textContent = feed.readyState === EventSource.CLOSED ? "not live: load the page again" : "not heard of any more; trying again";
+    link.textContent = feed.readyState === EventSource.CLOSED ? "not live: load the page again" : "no answer; trying again";
   });
 })();
 )js";

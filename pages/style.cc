@@ -67,7 +67,8 @@ th, td { padding: .36rem .75rem; text-align: left; border-bottom: 1px solid var(
 tbody tr:last-child > * { border-bottom: 0; } tbody tr:hover { background: var(--head); }
 thead th { background: var(--head); color: var(--faint); font-weight: 600; font-size: .86rem; } th.n, td.n { text-align: right; }
 thead th a { color: inherit; text-decoration: none; } thead th a:hover { text-decoration: underline; } thead th[aria-sort] { color: var(--ink); }
-td:last-child { white-space: normal; } .scroll td:last-child:not(.n):not(.began):not(:empty) { min-width: min(17rem, 60vw); } td { overflow-wrap: anywhere; }
+td:last-child { white-space: normal; } td { overflow-wrap: anywhere; }
+@media (min-width: 40.01rem) { .scroll td:last-child:not(.n):not(.began):not(:empty) { min-width: 17rem; } }
 .wraps th, .wraps td { white-space: normal; } .wraps td:first-child { white-space: nowrap; }
 .why { display: block; min-width: 12rem; max-width: 22rem; white-space: normal; color: var(--faint); font-size: .86rem; }
 .facts { width: auto; } .facts th { font-weight: normal; color: var(--faint); } .facts td { white-space: normal; }
@@ -100,7 +101,8 @@ pre { overflow-x: auto; background: var(--head); padding: .8rem; border-radius: 
 #live-log .scroll { max-height: 16rem; overflow-y: auto; }
 @media (max-width: 75rem) {
   .cards { grid-template-columns: repeat(2, 1fr); }
-  th, td { padding: .36rem .45rem; }
+  th, td { padding: .36rem .45rem; } .rows th, .rows td { padding: .36rem .3rem; } .rows thead th { white-space: normal; vertical-align: bottom; font-size: .8rem; }
+  .rows td:not(.n) { white-space: normal; } .rows td:not(:first-child):not(:last-child) { overflow-wrap: break-word; } .rows td:first-child:not(.n) { min-width: 6rem; } .why { min-width: 8rem; }
   main { padding: 1.1rem 1rem 3rem; } .bar nav { padding: .55rem 1rem; }
   .runs th, .runs td { padding: .36rem .22rem; } .runs svg { width: 64px; } .runs td.differs { min-width: 8rem; } .differs .chip { max-width: 9rem; }
   .runs td.called, .runs td.began { white-space: normal; } .runs td.called .id { max-width: 8rem; white-space: nowrap; } .runs td.began { min-width: 6rem; }
@@ -114,6 +116,11 @@ pre { overflow-x: auto; background: var(--head); padding: .8rem; border-radius: 
   .runs thead { display: none; } .runs, .runs tbody { display: block; }
   .runs tr { display: grid; grid-template-columns: 1.6rem minmax(0, 1fr) minmax(0, 1fr); gap: .1rem .6rem; padding: .6rem .7rem; border-bottom: 1px solid var(--line); }
   .runs td { display: block; border: 0; padding: 0; min-width: 0; text-align: left; } .runs td[data-is]:not(:empty)::before { content: attr(data-is) " "; color: var(--faint); font-size: .8rem; }
+  .rows thead { display: none; } .rows, .rows tbody { display: block; }
+  .rows tr { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: .1rem .8rem; padding: .6rem .7rem; border-bottom: 1px solid var(--line); }
+  .rows tr:last-child { border-bottom: 0; } .rows td, .rows th.n, .rows td.n { display: block; border: 0; padding: 0; min-width: 0; text-align: left; white-space: normal; }
+  .rows td:empty { display: none; } .rows td:first-child, .rows td:last-child:not(.n), .rows td:has(.why) { grid-column: 1 / -1; } .rows td:first-child { font-weight: 600; }
+  .rows td[data-is]::before { content: attr(data-is) " "; color: var(--faint); font-size: .8rem; font-weight: 400; } .why { max-width: none; }
   .runs td.tick { grid-row: 1 / span 12; } .runs td.called, .runs td.differs, .runs td.began { grid-column: 2 / 4; } .runs td.called .id { max-width: none; } .runs td.differs:empty { display: none; }
 }
 )css";

@@ -4,6 +4,7 @@
 
 #include "engine/base/join.h"
 #include "inspect/csv.h"
+#include "inspect/overview.h"
 #include "inspect/pauses.h"
 #include "pages/comparison.h"
 #include "pages/downloads.h"
@@ -74,6 +75,13 @@ StatusOr<std::string> LayersCsv(History& history, const std::string& run_id) {
   return csv;
 }
 
+StatusOr<std::string> ConfigurationCsv(History& history, const std::string& run_id) {
+  RIVULET_ASSIGN_OR_RETURN(const RunOverview run, LoadOverview(history, run_id, OverviewParts::kWithoutClients));
+  std::string csv = "key,value\n";
+  for (const auto& [key, value] : run.keys) csv += CsvLine({CsvField(key), CsvField(value)});
+  return csv;
+}
+
 // The rows that a statement finds, as CSV.
 StatusOr<std::string> Rows(History& history, const std::string& sql, std::initializer_list<SqlValue> values) {
   RIVULET_ASSIGN_OR_RETURN(const SqlAnswer answer, history.Ask(sql, values));
@@ -98,6 +106,7 @@ StatusOr<std::string> TableCsv(std::span<const PlacedRun> runs, const HttpReques
   if (of == "clients")
     return Rows(history, "SELECT * FROM client_reliability WHERE run_id = ? ORDER BY client_id", {run.run_id});
   if (of == "log") return Rows(history, "SELECT * FROM events WHERE run_id = ? ORDER BY at", {run.run_id});
+  if (of == "configuration") return ConfigurationCsv(history, run.run_id);
   if (of == "layers") return LayersCsv(history, run.run_id);
   if (of == "tasks" && !client.empty())
     return Rows(history, "SELECT * FROM client_rounds WHERE run_id = ? AND client_id = ? ORDER BY round, attempt",

@@ -8,7 +8,7 @@
 #   scripts/fuzz.sh --keep [TARGET…]    puts small inputs that reach new edges into tests/fuzz/corpora
 #
 # Runs go on where those before have ended: their inputs stay in build/fuzz/corpus/TARGET, their numbers in
-# build/fuzz/tally.tsv; without these files all begins anew. What is found lies in build/fuzz/found/TARGET-…; put it into
+# build/fuzz/tally.tsv; without these files all starts over. What is found lies in build/fuzz/found/TARGET-…; put it into
 # tests/fuzz/cases/TARGET/, where every build tries it, and mend the parser.
 set -euo pipefail
 cd "$(dirname "$0")/.."

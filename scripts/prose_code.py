@@ -19,7 +19,7 @@ import sys
 import prose
 
 FOLDERS = ["proto", "engine", "dataflow", "certificates", "rpc", "http", "federated", "setup", "client", "aggregator",
-           "coordinator", "inspect", "pages", "simulations", "cli"]
+           "coordinator", "inspect", "pages", "serving", "simulations", "cli"]
 # Folders whose texts keep the rules: docs of ops, docs of registered pieces and of keys, errors.
 PLAIN_TEXTS = ["engine/base", "engine/data", "engine/io", "engine/ops", "federated/aggregation", "federated/algorithms",
                "federated/codecs", "federated/mechanisms", "federated/numbers", "federated/plan", "federated/scenario",

@@ -1,5 +1,6 @@
-// Batches of requests and the threads that run them. Requests wait in a queue for each version; a free thread takes the
-// oldest one's queue, as many rows as a batch holds, and runs them as one step of a program, padded to its batch size.
+// Batches of requests and the threads that run them. Requests wait in a queue for each version. A free thread takes rows
+// of the oldest request's queue, at most as many as a batch holds, and runs them as one padded step of a program. It
+// takes as many as give the most rows a second, by the times of earlier steps.
 //
 // A thread that is idle takes a request at once. While all are busy a full batch goes before one that is not full and
 // younger than the timeout. A request that cannot be answered before its deadline is refused when it comes, and one
@@ -83,6 +84,7 @@ class Batcher {
 
   Status Refusal(const BatchedRequest& request, Clock::time_point now) REQUIRES(mutex_);
   std::list<Queue>::iterator Choose(Clock::time_point now) REQUIRES(mutex_);
+  size_t CountOf(const Queue& queue) const;  // how many of its requests make the next step
   std::vector<Waiting> Take(std::list<Queue>::iterator queue) REQUIRES(mutex_);
   void Work();
 

@@ -1,4 +1,4 @@
-// Callers of the gRPC front: who they are, when they want an answer, and how answers begin. Internal to this folder.
+// Callers of the gRPC front: their identity, the deadline of their call, and the beginning of its answer. Internal to this folder.
 #pragma once
 
 #include <grpcpp/grpcpp.h>

@@ -1,8 +1,8 @@
 // The gRPC front of a model server: the Open Inference Protocol and TensorFlow Serving's services on one port.
 //
 // Calls are handed to the batcher as they come and answered on its threads; none of gRPC's threads blocks. Messages are
-// limited by the served models' largest batch, and what all connections hold together by a quota. Under TLS a caller is
-// who has a certificate of the role `serve`, and nobody else.
+// limited by the served models' largest batch, and the memory of all connections by a quota. Under TLS a caller needs a
+// certificate of the role `serve`.
 #pragma once
 
 #include <chrono>

@@ -40,7 +40,8 @@ grpc::ServerUnaryReactor* GrpcPrediction::Predict(grpc::CallbackServerContext* c
                                                   tensorflow::serving::PredictResponse* response) {
   if (const Status status = callers_.Check(*context); !status.ok()) return End(context, status);
   const auto made = std::make_shared<std::deque<std::string>>();
-  StatusOr<InferenceCall> call = CallOf(*request, *made);
+  constexpr int64_t kWidest = 2;  // float64 of a float32 input, refused later by its name
+  StatusOr<InferenceCall> call = CallOf(*request, *made, static_cast<size_t>(server_.BatchBytes() * kWidest));
   if (!call.ok()) return End(context, call.status());
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
   FillFrom(*context, *call);

@@ -104,9 +104,27 @@ Status ReadInput(const Json& json, std::string_view& binary, InferBody& request)
   return absl::OkStatus();
 }
 
+// Each value but the first has a ',', '[' or '{' of its own before it, outside of strings.
+Status CheckValueCount(std::string_view json, int64_t most) {
+  int64_t values = 1;
+  bool in_string = false;
+  for (size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (c == '"') in_string = !in_string;
+    if (in_string) {
+      if (c == '\\') ++i;
+    } else if (c == ',' || c == '[' || c == '{') {
+      ++values;
+    }
+  }
+  if (values <= most) return absl::OkStatus();
+  return InvalidArgument("the body has {} values, and {} at most are read here; send fewer examples at once", values,
+                         most);
+}
+
 }  // namespace
 
-Status ReadInferBody(std::string_view body, std::string_view length, InferBody& request) {
+Status ReadInferBody(std::string_view body, std::string_view length, int64_t most_values, InferBody& request) {
   std::string_view binary;
   if (!length.empty()) {
     uint64_t bytes = 0;
@@ -117,6 +135,7 @@ Status ReadInferBody(std::string_view body, std::string_view length, InferBody& 
     binary = body.substr(bytes);
     body = body.substr(0, bytes);
   }
+  RIVULET_RETURN_IF_ERROR(CheckValueCount(body, most_values));
   RIVULET_ASSIGN_OR_RETURN(const Json json, Json::Parse(body));
   if (!json.IsObject() || !json.At("inputs").IsArray()) return InvalidArgument("the request has no \"inputs\"");
   request.call.id = json.At("id").text();
@@ -132,8 +151,9 @@ Status ReadInferBody(std::string_view body, std::string_view length, InferBody& 
   return absl::OkStatus();
 }
 
-Status ReadPredictBody(std::string_view body, std::span<const ServedInput> inputs, PredictBody& request,
-                       InferenceCall& call) {
+Status ReadPredictBody(std::string_view body, int64_t most_values, std::span<const ServedInput> inputs,
+                       PredictBody& request, InferenceCall& call) {
+  RIVULET_RETURN_IF_ERROR(CheckValueCount(body, most_values));
   RIVULET_ASSIGN_OR_RETURN(const Json json, Json::Parse(body));
   RIVULET_RETURN_IF_ERROR(CheckSignature(json.At("signature_name").text()));
   const Json* const rows = json.Find("instances");

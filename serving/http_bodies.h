@@ -22,10 +22,13 @@ struct InferBody {
   bool binary_by_default = false;                    // of all others
 };
 
+// A JSON value takes some forty bytes in memory and as few as two in a body, so that values are counted before any is
+// read: `most_values` is a bound for names, numbers and brackets together.
+//
 // `length` is that of the JSON in front of the binary values, as a field says it; "": there are none. The call's values
 // are views of `body` and of `made`. INVALID_ARGUMENT: no JSON, a field that is missing or of another kind, values that
-// the type does not hold, binary data of another length.
-Status ReadInferBody(std::string_view body, std::string_view length, InferBody& request);
+// the type does not hold, binary data of another length, more values.
+Status ReadInferBody(std::string_view body, std::string_view length, int64_t most_values, InferBody& request);
 
 struct PredictBody {
   std::deque<std::string> made;
@@ -33,7 +36,7 @@ struct PredictBody {
 };
 
 // The names and types of `inputs` say how values are read. INVALID_ARGUMENT as above, and unlike nested arrays.
-Status ReadPredictBody(std::string_view body, std::span<const ServedInput> inputs, PredictBody& request,
-                       InferenceCall& call);
+Status ReadPredictBody(std::string_view body, int64_t most_values, std::span<const ServedInput> inputs,
+                       PredictBody& request, InferenceCall& call);
 
 }  // namespace rivulet

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "engine/base/json.h"
+#include "engine/base/shown_text.h"
 #include "serving/grpc_front.h"
 
 namespace rivulet {
@@ -39,6 +40,18 @@ int HttpStatus(absl::StatusCode code) {
 HttpReply ErrorReply(const Status& status) {
   const Json error = {{"error", Message(status)}};
   return {.status = HttpStatus(status.code()), .content_type = "application/json", .body = error.Dump()};
+}
+
+HttpReply TakesPost(const std::string& path) {
+  HttpReply reply = ErrorReply(InvalidArgument("'{}' takes POST", Shortened(path)));
+  reply.status = 405;
+  reply.headers = {{"Allow", "POST"}};
+  return reply;
+}
+
+int64_t MostJsonValues(const ModelServer& server) {
+  constexpr int64_t kBesideValues = 10'000;
+  return server.BatchJsonValues() + kBesideValues;
 }
 
 HttpReply JsonReply(std::string body) { return {.content_type = "application/json", .body = std::move(body)}; }
@@ -78,6 +91,12 @@ HttpReply MetricsReply(const ModelServer& server) {
     fmt::format_to(out, "rivulet_serve_requests_total{{{},end=\"failed\"}} {}\n", of(counts),
                    counts.counts->failed.load());
   }
+  fmt::format_to(out,
+                 "# HELP rivulet_serve_percent Share of the requests without version or label, for the canary.\n"
+                 "# TYPE rivulet_serve_percent gauge\n");
+  for (const auto& counts : all)
+    if (counts.label == kCanaryLabel)
+      fmt::format_to(out, "rivulet_serve_percent{{{}}} {}\n", of(counts), counts.percent);
   fmt::format_to(out,
                  "# HELP rivulet_serve_examples_total Examples that were answered.\n"
                  "# TYPE rivulet_serve_examples_total counter\n");

@@ -19,9 +19,13 @@ void AnswerInference(ModelServer& server, std::shared_ptr<const HttpCallRequest>
 void AnswerPrediction(ModelServer& server, std::shared_ptr<const HttpCallRequest> request, HttpServer::CallReply reply);
 HttpReply MetricsReply(const ModelServer& server);
 
+// Values of a call's body that are read at most: those of the largest batch, and of what stands beside them.
+int64_t MostJsonValues(const ModelServer& server);
+
 // {"error": …} with the status that the code stands for: 400 INVALID_ARGUMENT, 404 NOT_FOUND, 409 FAILED_PRECONDITION,
 // 429 RESOURCE_EXHAUSTED, 501 UNIMPLEMENTED, 503 UNAVAILABLE, 504 DEADLINE_EXCEEDED, else 500.
 HttpReply ErrorReply(const Status& status);
+HttpReply TakesPost(const std::string& path);  // 405
 HttpReply JsonReply(std::string body);
 
 }  // namespace rivulet

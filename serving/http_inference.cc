@@ -96,7 +96,8 @@ void AnswerInfer(ModelServer& server, const ModelPath& path, std::shared_ptr<con
   Status status;
   if (!request->http->Field("content-encoding").empty())
     status = InvalidArgument("compressed bodies are not read; send them without Content-Encoding");
-  if (status.ok()) status = ReadInferBody(request->http->body, request->http->Field(kJsonLength), *request);
+  if (status.ok())
+    status = ReadInferBody(request->http->body, request->http->Field(kJsonLength), MostJsonValues(server), *request);
   if (!status.ok()) return reply(ErrorReply(status));
   InferenceCall call = request->call;
   Infer(server, std::move(call), [request, reply](const Status& result, const InferenceAnswer* answer) {
@@ -221,7 +222,7 @@ StatusOr<HttpReply> AnswerAtOnce(ModelServer& server, const std::string& path) {
 
 void AnswerInference(ModelServer& server, std::shared_ptr<const HttpCallRequest> request, HttpServer::CallReply reply) {
   if (const auto model = ParseModelPath(request->path); model && model->rest == "/infer") {
-    if (request->method != "POST") return reply(ErrorReply(InvalidArgument("'{}' takes POST", request->path)));
+    if (request->method != "POST") return reply(TakesPost(request->path));
     return AnswerInfer(server, *model, std::move(request), std::move(reply));
   }
   const StatusOr<HttpReply> answer = AnswerAtOnce(server, request->path);

@@ -70,12 +70,17 @@ std::string PredictText(const PredictBody& request, const InferenceAnswer& answe
 void AnswerPredict(ModelServer& server, const PredictionPath& path, const HttpCallRequest& http,
                    HttpServer::CallReply reply) {
   // The inputs' names and types decide how values are read; a switch in between that changes them is told below.
-  const auto route = server.Choose(path.model, path.version, "");
+  InferenceCall call{.model = path.model, .version = path.version, .user = http.Field(kUserHeader)};
+  if (call.user.empty()) call.user = server.NextKey();
+  const auto route = server.Choose(path.model, path.version, call.user);
   if (!route.ok()) return reply(ErrorReply(route.status()));
   const auto request = std::make_shared<PredictBody>();
-  InferenceCall call{.model = path.model, .version = path.version, .user = http.Field(kUserHeader)};
-  const Status status = ReadPredictBody(http.body, route->version->plan->inputs(), *request, call);
-  if (!status.ok()) return reply(ErrorReply(status));
+  const Status status =
+      ReadPredictBody(http.body, MostJsonValues(server), route->version->plan->inputs(), *request, call);
+  if (!status.ok()) {
+    route->Tell(status, 0, {});
+    return reply(ErrorReply(status));
+  }
   Infer(server, std::move(call), [request, reply](const Status& result, const InferenceAnswer* answer) {
     if (!result.ok()) return reply(ErrorReply(result));
     HttpReply done = JsonReply(PredictText(*request, *answer));
@@ -104,7 +109,7 @@ void AnswerPrediction(ModelServer& server, std::shared_ptr<const HttpCallRequest
   const auto path = ParsePredictionPath(request->path);
   if (!path) return reply(ErrorReply(NotFound("there is no call '{}'", Shortened(request->path))));
   if (path->verb == "predict") {
-    if (request->method != "POST") return reply(ErrorReply(InvalidArgument("':predict' takes POST")));
+    if (request->method != "POST") return reply(TakesPost(request->path));
     return AnswerPredict(server, *path, *request, std::move(reply));
   }
   const StatusOr<HttpReply> answer = AnswerRest(server, *path);

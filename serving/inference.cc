@@ -63,7 +63,7 @@ Status FindOutputs(Under& request) {
     }
     const auto index = static_cast<size_t>(found - outputs.begin());
     if (std::ranges::count(request.outputs, index) > 0)
-      return InvalidArgument("the output '{}' is asked for twice", name);
+      return InvalidArgument("the output '{}' is requested twice", name);
     request.outputs.push_back(index);
   }
   if (request.outputs.empty())
@@ -72,7 +72,7 @@ Status FindOutputs(Under& request) {
 }
 
 void Answer(const Under& request, const Status& status, std::span<const TensorView> values, const RequestTimes& times) {
-  request.route.counts->Tell(status, request.inputs.empty() ? 0 : request.inputs[0].rows, times);
+  request.route.Tell(status, request.inputs.empty() ? 0 : request.inputs[0].rows, times);
   if (!status.ok()) return request.done(status, nullptr);
   std::vector<InferenceOutput> outputs;
   for (const size_t index : request.outputs)

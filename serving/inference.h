@@ -1,5 +1,5 @@
-// One request for a prediction, whichever protocol brought it: choice of the version, check and conversion of its
-// inputs, its batch, its counts.
+// One request for a prediction, in any protocol: choice of the version, check and conversion of its inputs, its batch,
+// its counts.
 #pragma once
 
 #include <chrono>

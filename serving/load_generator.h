@@ -1,5 +1,5 @@
 // Load on a model server over gRPC: a fixed number of requests under way, and how many were answered how fast. Empty
-// calls in the same run show what the machine's network and gRPC alone allow.
+// calls in the same run show the limit of the machine's network and gRPC.
 #pragma once
 
 #include <chrono>

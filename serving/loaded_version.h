@@ -34,8 +34,8 @@ StatusOr<std::shared_ptr<const Model>> LoadServedModel(FileSystem& fs, const std
                                                        std::shared_ptr<const ModelLayout> layout,
                                                        std::optional<int64_t> cluster);
 
-// Compiles a program for each of `batches` and runs it once on zeros, so that no request waits for that. On a thread
-// that has called EnterWorkerThread.
+// Compiles a program for each of `batches` and runs it twice on zeros, so that no request waits for that and the time
+// of a step is known. On a thread that has called EnterWorkerThread.
 Status WarmUp(const LoadedVersion& version, std::span<const int64_t> batches);
 
 }  // namespace rivulet

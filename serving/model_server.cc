@@ -50,7 +50,7 @@ StatusOr<std::unique_ptr<ModelServer>> ModelServer::Start(FileSystem& fs, ModelS
           entry = &self->entries_.at(served.name);
         }
         if (served.fixed) {
-          RIVULET_RETURN_IF_ERROR(self->Apply(*entry, {{kStableLabel, {served.fixed->version, 0}}}));
+          RIVULET_RETURN_IF_ERROR(self->Apply(*entry, {{kStableLabel, {.target = served.fixed->version}}}));
         } else if (!self->histories_.contains(served.db)) {
           RIVULET_ASSIGN_OR_RETURN(self->histories_[served.db], Pointers::Open(served.db, Database::Access::kReadOnly));
           RIVULET_RETURN_IF_ERROR(self->Follow(served.db));
@@ -143,7 +143,8 @@ Status ModelServer::Apply(Entry& entry, std::map<std::string, PointedLabel> want
   if (before != nullptr)
     for (const auto& [label, target] : before->labels) loaded[target.version->pointed.version] = target.version;
   const auto old = loaded;
-  for (const auto& [label, target] : wanted) {
+  for (auto& [label, target] : wanted) {
+    if (label == kCanaryLabel && target.rows == entry.aborted_rows) target.share = 0;
     const PointedVersion& version = target.target;
     if (!loaded.contains(version.version)) {
       SetState(entry, version, VersionState::kLoading);
@@ -177,6 +178,9 @@ Status ModelServer::Apply(Entry& entry, std::map<std::string, PointedLabel> want
     }
     routing->labels.emplace(label, std::move(routed));
   }
+  const auto canary = routing->labels.find(kCanaryLabel);
+  if (!options_.abort_if.empty() && canary != routing->labels.end() && canary->second.share > 0)
+    routing->watch = std::make_shared<CanaryWatch>();
   std::vector<std::shared_ptr<const LoadedVersion>> gone;
   {
     MutexLock lock(mutex_);
@@ -225,8 +229,7 @@ Status ModelServer::Follow(const std::string& db) {
       if (entry->routing == nullptr || wanted.size() != entry->wanted.size()) return false;
       for (const auto& [label, target] : wanted) {
         const auto found = entry->wanted.find(label);
-        if (found == entry->wanted.end() || found->second.target != target.target ||
-            found->second.share != target.share)
+        if (found == entry->wanted.end() || found->second.target != target.target || found->second.rows != target.rows)
           return false;
       }
       return true;
@@ -253,7 +256,38 @@ void ModelServer::Watch() {
         options_.tell(fmt::format("the pointers of '{}' cannot be followed now: {}", db, sentence), true);
       told[db] = sentence;
     }
+    AbortWorseCanaries();
     TellDrained();
+  }
+}
+
+// Requests see the new routing at once, whether or not its row can be written.
+void ModelServer::AbortWorseCanaries() {
+  std::vector<std::pair<Entry*, std::shared_ptr<const Routing>>> watched;
+  {
+    MutexLock lock(mutex_);
+    for (auto& [name, entry] : entries_)
+      if (entry.routing != nullptr && entry.routing->watch != nullptr) watched.emplace_back(&entry, entry.routing);
+  }
+  for (const auto& [entry, routing] : watched) {
+    const std::string reason = routing->watch->Worse(options_.abort_if);
+    if (reason.empty()) continue;
+    auto without = std::make_shared<Routing>(*routing);
+    without->watch = nullptr;
+    without->labels.find(kCanaryLabel)->second.share = 0;
+    AbortedCanary aborted{entry->served.db, entry->served.name, {}, reason};
+    {
+      MutexLock lock(mutex_);
+      entry->routing = std::move(without);
+      aborted.label = entry->wanted.at(kCanaryLabel);
+      entry->aborted_rows = aborted.label.rows;
+    }
+    if (options_.tell) {
+      options_.tell(fmt::format("model {}: '{}' (run {}, round {}) gets no requests any more: {}", entry->served.name,
+                                kCanaryLabel, aborted.label.target.run_id, aborted.label.target.round, reason),
+                    true);
+    }
+    if (options_.aborted) options_.aborted(aborted);
   }
 }
 
@@ -299,19 +333,31 @@ std::vector<ModelServer::LabelCounts> ModelServer::Counts() const {
   MutexLock lock(mutex_);
   std::vector<LabelCounts> all;
   for (const auto& [name, entry] : entries_)
-    for (const auto& [key, counts] : entry.counts) all.push_back({name, key.first, key.second, counts});
+    for (const auto& [key, counts] : entry.counts) {
+      LabelCounts of_label{name, key.first, key.second, counts};
+      if (entry.routing != nullptr) {
+        const auto target = entry.routing->labels.find(key.first);
+        if (target != entry.routing->labels.end() && target->second.version->pointed.version == key.second)
+          of_label.percent = target->second.share;
+      }
+      all.push_back(std::move(of_label));
+    }
   return all;
 }
 
-int64_t ModelServer::BatchBytes() const {
+int64_t ModelServer::MostOfBatch(int64_t (ServedPlan::*of_row)() const) const {
   MutexLock lock(mutex_);
   int64_t most = 0;
   for (const auto& [name, entry] : entries_) {
     if (entry.routing == nullptr) continue;
     for (const auto& [label, target] : entry.routing->labels)
-      most = std::max(most, target.version->plan->row_bytes() * options_.batch.max_batch);
+      most = std::max(most, (*target.version->plan.*of_row)() * options_.batch.max_batch);
   }
   return most;
 }
+
+int64_t ModelServer::BatchBytes() const { return MostOfBatch(&ServedPlan::row_bytes); }
+
+int64_t ModelServer::BatchJsonValues() const { return MostOfBatch(&ServedPlan::row_json_values); }
 
 }  // namespace rivulet

@@ -4,8 +4,8 @@
 //   Loading → Warming → Available → Draining → Unloaded
 //        └──────┴→ Failed, while the version before goes on serving
 //
-// A thread of its own looks at each history's data version several times a second and loads what is new. Requests under
-// way keep their version, so a switch drops none.
+// One thread reads each history's data version several times a second and loads new versions. Requests under way keep
+// their version, so a switch drops none.
 #pragma once
 
 #include <atomic>
@@ -51,12 +51,23 @@ struct VersionStatus {
   std::string reason;  // of kFailed
 };
 
+// A canary that gets no share any more, as it was worse than the stable version.
+struct AbortedCanary {
+  std::string db, name;
+  PointedLabel label;  // as it was
+  std::string reason;
+};
+
 struct ModelServerOptions {
   std::vector<NameToServe> names;
   BatchOptions batch;
   ServedPlanOptions plan;
   std::optional<int64_t> cluster;
   std::chrono::milliseconds poll{200};
+  // Rules by which a canary's share becomes 0 until its label is pointed anew.
+  std::vector<AbortRule> abort_if = {};
+  // Hears of each such canary once, on a thread of the server; does not block.
+  std::function<void(const AbortedCanary& canary)> aborted = {};
   // Hears sentences for a log: versions that came, went or failed. On a thread of the server.
   std::function<void(const std::string& sentence, bool warning)> tell;
 };
@@ -81,11 +92,13 @@ class ModelServer {
     std::string name, label;
     int64_t version = 0;
     std::shared_ptr<const ModelCounts> counts;
+    double percent = 0;  // of requests without version or label, as they are divided now; 0 of 'stable'
   };
   std::vector<LabelCounts> Counts() const;
   Batcher& batcher() { return *batcher_; }
   // The most bytes that a batch of examples of any name has.
   int64_t BatchBytes() const;
+  int64_t BatchJsonValues() const;  // as ServedPlan::row_json_values
 
  private:
   struct Entry {
@@ -95,6 +108,7 @@ class ModelServer {
     std::map<int64_t, VersionStatus> versions;
     std::map<std::pair<std::string, int64_t>, std::shared_ptr<ModelCounts>> counts;  // by label and version
     std::shared_ptr<const Routing> routing;
+    int64_t aborted_rows = 0;  // PointedLabel::rows of a canary whose share was taken away; 0: none
   };
   ModelServer(FileSystem& fs, ModelServerOptions options);
   Status Follow(const std::string& db);
@@ -102,6 +116,8 @@ class ModelServer {
   StatusOr<std::shared_ptr<const LoadedVersion>> Load(const Entry& entry, const PointedVersion& version);
   void SetState(Entry& entry, const PointedVersion& version, VersionState state, const std::string& reason = "");
   void TellDrained();
+  int64_t MostOfBatch(int64_t (ServedPlan::*of_row)() const) const;
+  void AbortWorseCanaries();
   void Watch();
 
   // A version that no label leads to any more, and that requests may still have.

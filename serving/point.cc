@@ -109,4 +109,34 @@ StatusOr<PointerRow> RollBack(FileSystem& fs, const std::string& db, const std::
   return Write(*pointers, files, std::move(row));
 }
 
+StatusOr<PointerRow> TakeShare(FileSystem& fs, const std::string& db, const std::string& name, const std::string& label,
+                               const PointedLabel& seen, const std::string& reason, const std::string& author,
+                               int64_t now) {
+  std::string real_path;
+  {
+    RIVULET_ASSIGN_OR_RETURN(const auto history, History::Open(db, History::Access::kReadOnly));
+    real_path = history->real_path();
+  }
+  PointedFiles files(fs, real_path);
+  RIVULET_ASSIGN_OR_RETURN(const auto lock, files.TryLock());
+  RIVULET_ASSIGN_OR_RETURN(const auto pointers, Pointers::Open(db, Database::Access::kReadWrite));
+  RIVULET_ASSIGN_OR_RETURN(const auto rows, pointers->Rows());
+  auto names = NamesOf(rows);
+  const auto present = names[name].labels.find(label);
+  if (present == names[name].labels.end() || present->second.rows != seen.rows)
+    return Aborted("'{}={}' was pointed anew meanwhile", name, label);
+  const PointedVersion& target = present->second.target;
+  PointerRow row{.name = name,
+                 .label = label,
+                 .run_id = target.run_id,
+                 .round = target.round,
+                 .digest = target.digest,
+                 .plan_digest = target.plan_digest,
+                 .at = now,
+                 .author = author,
+                 .note = reason};
+  RIVULET_ASSIGN_OR_RETURN(row.version, pointers->Add(row));
+  return row;
+}
+
 }  // namespace rivulet

@@ -1,6 +1,6 @@
-// Setting labels of served names: `rivulet model point` and `rollback`. A version's files are brought into the folder
-// of pointed versions, then its row is written in one small transaction; whenever a process ends in between, the
-// pointers are the old ones.
+// Setting labels of served names: `rivulet model point` and `rollback`. A version's files are linked into the folder of
+// pointed versions, then its row is written in one small transaction. If the process ends in between, the old pointers
+// stay.
 #pragma once
 
 #include <optional>
@@ -9,6 +9,7 @@
 #include "coordinator/history/pointers.h"
 #include "engine/base/file_system.h"
 #include "engine/base/status.h"
+#include "serving/pointed_names.h"
 #include "serving/served_plan.h"
 
 namespace rivulet {
@@ -33,5 +34,12 @@ StatusOr<PointerRow> PointTo(FileSystem& fs, const PointRequest& request, const 
 // Steps a label back to its target before. FAILED_PRECONDITION: there is none, or its files are gone.
 StatusOr<PointerRow> RollBack(FileSystem& fs, const std::string& db, const std::string& name, const std::string& label,
                               const std::string& author, int64_t now);
+
+// Takes a label's share away, with the reason as the row's note; its target stays. Waits for nobody: UNAVAILABLE where
+// another process is pointing. ABORTED: the label has had another number of rows than `label` says, so that
+// somebody has pointed it anew.
+StatusOr<PointerRow> TakeShare(FileSystem& fs, const std::string& db, const std::string& name, const std::string& label,
+                               const PointedLabel& seen, const std::string& reason, const std::string& author,
+                               int64_t now);
 
 }  // namespace rivulet

@@ -70,11 +70,15 @@ Status PointedFiles::KeepOnly(const std::vector<PointedVersion>& kept) {
   return absl::OkStatus();
 }
 
-StatusOr<std::unique_ptr<FileLock>> PointedFiles::Lock() {
+StatusOr<std::unique_ptr<FileLock>> PointedFiles::TryLock() {
   RIVULET_RETURN_IF_ERROR(fs_.CreateFolders(folder_));
+  return FileLock::Acquire(JoinPath(folder_, "lock"));
+}
+
+StatusOr<std::unique_ptr<FileLock>> PointedFiles::Lock() {
   const auto until = std::chrono::steady_clock::now() + kLockWait;
   while (true) {
-    auto lock = FileLock::Acquire(JoinPath(folder_, "lock"));
+    auto lock = TryLock();
     if (lock.ok() || !absl::IsUnavailable(lock.status()) || std::chrono::steady_clock::now() > until) return lock;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }

@@ -31,6 +31,7 @@ class PointedFiles {
   Status KeepOnly(const std::vector<PointedVersion>& kept);
   // Excludes other processes that bring and remove. Waits up to 20 s; then UNAVAILABLE.
   StatusOr<std::unique_ptr<FileLock>> Lock();
+  StatusOr<std::unique_ptr<FileLock>> TryLock();  // the same without waiting
   const std::string& folder() const { return folder_; }
 
  private:

@@ -50,7 +50,10 @@ Status CheckWord(std::string_view what, std::string_view word) {
 
 std::map<std::string, PointedName> NamesOf(const std::vector<PointerRow>& rows) {
   std::map<std::string, PointedName> names;
-  for (const PointerRow& row : rows) names[row.name].labels[row.label] = {TargetOf(row), row.share};
+  for (const PointerRow& row : rows) {
+    PointedLabel& label = names[row.name].labels[row.label];
+    label = {TargetOf(row), row.share, label.rows + 1};
+  }
   return names;
 }
 

@@ -29,6 +29,7 @@ struct PointedVersion {
 struct PointedLabel {
   PointedVersion target;
   double share = 0;  // percent
+  int64_t rows = 0;  // that the label has had: another number is another pointer, also one to the same target
 };
 
 struct PointedName {

@@ -25,6 +25,11 @@ bool FallsInto(std::string_view name, std::string_view key, double percent) {
   return static_cast<double>(hash >> 11) * 0x1p-53 * 100 < percent;
 }
 
+void Route::Tell(const Status& status, int64_t rows, const RequestTimes& times) const {
+  counts->Tell(status, rows, times);
+  if (compared != nullptr) compared->Tell(status, times);
+}
+
 StatusOr<Route> Routing::Choose(std::string_view version, std::string_view key) const {
   if (version.empty()) {
     const auto stable = labels.find(kStableLabel);
@@ -34,7 +39,9 @@ StatusOr<Route> Routing::Choose(std::string_view version, std::string_view key) 
     const auto canary = labels.find(kCanaryLabel);
     const bool goes = canary != labels.end() && canary->second.share > 0 && FallsInto(name, key, canary->second.share);
     const auto& [label, target] = goes ? *canary : *stable;
-    return Route{target.version, label, target.counts};
+    Route route{target.version, label, target.counts};
+    if (watch != nullptr) route.compared = {watch, goes ? &watch->canary : &watch->stable};
+    return route;
   }
   if (const auto label = labels.find(version); label != labels.end())
     return Route{label->second.version, label->first, label->second.counts};

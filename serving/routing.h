@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "engine/base/status.h"
+#include "serving/canary_watch.h"
 #include "serving/loaded_version.h"
 #include "serving/model_counts.h"
 
@@ -19,6 +20,9 @@ struct Route {
   std::shared_ptr<const LoadedVersion> version;
   std::string label;  // "": the request named the version
   std::shared_ptr<ModelCounts> counts;
+  std::shared_ptr<ComparedSide> compared = nullptr;  // null: the request is not compared
+
+  void Tell(const Status& status, int64_t rows, const RequestTimes& times) const;
 };
 
 struct RoutedLabel {
@@ -30,6 +34,7 @@ struct RoutedLabel {
 struct Routing {
   std::string name;
   std::map<std::string, RoutedLabel, std::less<>> labels;  // those that have a version that is available
+  std::shared_ptr<CanaryWatch> watch;                      // null: nothing compares the canary
 
   // `version` is a number, a label, or ""; `key` decides between canary and stable. NOT_FOUND: no such version or label
   // is served (names those that are). FAILED_PRECONDITION: no version or label was named, and there is no stable one.

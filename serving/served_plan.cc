@@ -96,6 +96,19 @@ Status ServedPlan::FindInputs() {
   return absl::OkStatus();
 }
 
+int64_t ServedPlan::row_json_values() const {
+  int64_t values = 0;
+  for (const ServedInput& input : inputs_) {
+    int64_t nested = 1;
+    for (const int64_t dim : input.row.shape.dims()) {
+      values += nested;  // a bracket each
+      nested *= dim;
+    }
+    values += nested + 2;  // the numbers, and {"name": …}
+  }
+  return values;
+}
+
 StatusOr<std::shared_ptr<const Program>> ServedPlan::ProgramOf(int64_t batch) const {
   MutexLock lock(mutex_);
   std::shared_ptr<const Program>& program = programs_[batch];

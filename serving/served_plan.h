@@ -51,6 +51,8 @@ class ServedPlan {
   std::span<const ServedInput> inputs() const { return inputs_; }
   std::span<const ServedOutput> outputs() const { return outputs_; }
   int64_t row_bytes() const { return row_bytes_; }  // of all inputs of one example
+  // Numbers, brackets and names that an example of all inputs has at most in JSON.
+  int64_t row_json_values() const;
 
   // Compiled at the first call; the calling thread has called EnterWorkerThread. Feeds are in order of inputs(),
   // fetches in order of fetches().

@@ -44,7 +44,7 @@ StatusOr<std::string_view> ValuesOf(const proto::TensorProto& tensor, DType dtyp
   RIVULET_ASSIGN_OR_RETURN(const int64_t elements, ElementsOf(shape));
   // A few bytes may stand for many by repeating them; no more than a batch could hold.
   if (dtype != DType::kString && static_cast<uint64_t>(elements) * SizeOf(dtype) > allowed)
-    return InvalidArgument("the shape has {} elements, more than a batch", elements);
+    return InvalidArgument("the shape has {} elements, more than the largest batch", elements);
   made.emplace_back();
   std::string& to = made.back();
   Status status;
@@ -114,9 +114,6 @@ tfs::ModelSpec SpecOf(const std::string& model, const std::string& version) {
   return spec;
 }
 
-// How a request's bytes may grow here: as much as any batch of the house's models, which are checked later.
-constexpr size_t kMostMade = size_t{256} << 20;
-
 }  // namespace
 
 Status CheckSignature(std::string_view name) {
@@ -129,12 +126,12 @@ std::string VersionOf(const tfs::ModelSpec& spec) {
   return spec.version_label();
 }
 
-StatusOr<InferenceCall> CallOf(const tfs::PredictRequest& request, std::deque<std::string>& made) {
+StatusOr<InferenceCall> CallOf(const tfs::PredictRequest& request, std::deque<std::string>& made, size_t most_made) {
   RIVULET_RETURN_IF_ERROR(CheckSignature(request.model_spec().signature_name()));
   InferenceCall call{.model = request.model_spec().name(), .version = VersionOf(request.model_spec())};
   constexpr size_t kMostInputs = 1024;
   if (request.inputs().size() > kMostInputs) return InvalidArgument("the request has more than {} inputs", kMostInputs);
-  size_t left = kMostMade;
+  size_t left = most_made;
   for (const auto& [name, value] : request.inputs()) {
     WireTensor tensor{.name = name};
     const StatusOr<DType> dtype = DTypeFromNumber(value.dtype());

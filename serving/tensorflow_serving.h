@@ -29,8 +29,10 @@ inline constexpr char kUsePredict[] =
 Status CheckSignature(std::string_view name);
 
 // The call of a request; views of the request's memory, and of `made`, which holds values that had to be rewritten.
-// INVALID_ARGUMENT: another signature, a type that no input takes, more values than the shape has.
-StatusOr<InferenceCall> CallOf(const tensorflow::serving::PredictRequest& request, std::deque<std::string>& made);
+// A few values may stand for many; of these `most_made` bytes are written at most.
+// INVALID_ARGUMENT: another signature, a type that no input takes, more values than the shape has, more bytes.
+StatusOr<InferenceCall> CallOf(const tensorflow::serving::PredictRequest& request, std::deque<std::string>& made,
+                               size_t most_made = size_t{256} << 20);
 void ToMessage(const InferenceAnswer& answer, const tensorflow::serving::PredictRequest& request,
                tensorflow::serving::PredictResponse* response);
 

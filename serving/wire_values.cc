@@ -51,7 +51,9 @@ StatusOr<int64_t> RowsOf(const WireTensor& given, std::span<const int64_t> row, 
                            wanted);
   }
   if (dims[0] < 1 || dims[0] > max_rows)
-    return InvalidArgument("the input '{}' has {} examples, and a request has 1 to {}", given.name, dims[0], max_rows);
+    return InvalidArgument(
+        "the input '{}' has {} examples, and a request has 1 to {} (--max-batch); send them in several requests",
+        given.name, dims[0], max_rows);
   return dims[0];
 }
 

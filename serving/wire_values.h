@@ -1,4 +1,4 @@
-// Values of requests and answers as the protocols write them, and their conversion to what a program is fed.
+// Values of requests and answers as the protocols write them, and their conversion to a program's feeds.
 #pragma once
 
 #include <cstddef>

@@ -14,8 +14,9 @@ StatusOr<LearntAndHeldOut> HoldOut(const std::shared_ptr<const Dataset>& data, d
   const int64_t size = data->size();
   const auto held = std::max<int64_t>(1, std::llround(fraction * static_cast<double>(size)));
   if (size > std::numeric_limits<uint32_t>::max() || held >= size)
-    return InvalidArgument("data.validation_fraction = {} holds out {} of {} examples, and some are to be learnt from",
-                           fraction, held, size);
+    return InvalidArgument(
+        "data.validation_fraction = {} holds out {} of {} examples, and some must be left for training", fraction, held,
+        size);
   Draws draws = PartitionDraws(seed, PartitionOp::kHoldOut);
   const std::vector<uint32_t> order = Permutation(draws, static_cast<uint32_t>(size));
   std::vector<uint32_t> held_out(order.begin(), order.begin() + held), learnt(order.begin() + held, order.end());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "coordinator/commit/commit.h"
 #include "coordinator/history/history.h"
@@ -142,7 +143,9 @@ class RecordedVersions final : public TaskInputs {
     for (const ModelRow& model : models) digests_[model.round] = model.digest;
     RIVULET_ASSIGN_OR_RETURN(const std::vector<RoundRow> rounds, history_->Rounds(run_id_));
     for (const RoundRow& round : rounds) {
-      if (round.status == "committed") versions_ = std::max(versions_, round.round);
+      if (round.status != "committed") continue;
+      versions_ = std::max(versions_, round.round);
+      if (round.selected == 0) empty_.insert(round.round);
     }
     if (versions_ == 0) return FailedPrecondition("run '{}' has no version to replay", run_id_);
     if (options_.first < 1 || options_.first > versions_ || options_.last > versions_ ||
@@ -313,7 +316,9 @@ class RecordedVersions final : public TaskInputs {
       rows_.emplace(task.id, row);
       tasks.push_back(std::move(task));
     }
-    if (tasks.empty()) return DataLoss("the history has no task of version {} of run '{}'", version, run_id_);
+    if (tasks.empty() && !empty_.contains(version)) {
+      return DataLoss("the history has no task of version {} of run '{}'", version, run_id_);
+    }
     return tasks;
   }
 
@@ -327,7 +332,7 @@ class RecordedVersions final : public TaskInputs {
         static_cast<ServerState&>(current_),
         MakeVersion(current_, std::move(aggregation), StalenessOf(version, dial_.staleness_exponent),
                     {*optimizer_, ServerLearningRate(scenario_.server, version), &mean_mechanisms_, version, training_,
-                     number_rule_.get(), told, privacy_ == nullptr ? nullptr : &privacy_->noise()},
+                     number_rule_.get(), told, privacy_ == nullptr ? nullptr : privacy_->noise()},
                     nullptr, options_.instruments.tracer));
     RIVULET_RETURN_IF_ERROR(CheckDigest(version, tasks));
     RIVULET_RETURN_IF_ERROR(KeepBase(version));
@@ -355,6 +360,7 @@ class RecordedVersions final : public TaskInputs {
   TaskPolicy dial_;
   std::map<int64_t, std::string> digests_;  // recorded, by version
   int64_t versions_ = 0;
+  std::set<int64_t> empty_;  // versions of nobody's updates
   StatesInMemory kept_;
   std::optional<StateBook> states_;
 

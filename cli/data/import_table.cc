@@ -9,6 +9,7 @@
 #include "cli/data/first_scenario.h"
 #include "cli/data/imported.h"
 #include "cli/long_work.h"
+#include "cli/shell_quote.h"
 #include "engine/base/file_system.h"
 #include "engine/base/join.h"
 #include "engine/base/setting.h"
@@ -21,7 +22,7 @@ namespace {
 struct TableCommandOptions : Divided<TableOptions> {
   std::vector<std::string> labels, parts;
   std::string delimiter, decimal, thousands;
-  bool no_header = false;
+  bool no_header = false, automatic = false;
 };
 
 StatusOr<char> DelimiterOf(const std::string& given, const std::string& file) {
@@ -161,6 +162,32 @@ FirstScenario ScenarioOf(const TableCounts& counts, const TableOptions& table) {
   return first;
 }
 
+std::string OptionsText(const TableRemedies& remedies) {
+  std::vector<std::string> options;
+  for (const std::string& column : remedies.without) options.push_back("--without " + ShellQuote(column));
+  for (const std::string& text : remedies.missing) options.push_back("--missing " + ShellQuote(text));
+  if (remedies.fill_missing) options.emplace_back("--fill-missing");
+  return Join(options, " ");
+}
+
+// With --auto a table that is refused is imported again with the options that settle its columns; without it, the
+// refusal names them.
+StatusOr<TableCounts> ImportSettled(const TableCommandOptions& given, TableOptions& table) {
+  FileSystem& files = FileSystem::Default();
+  const auto import = [&] { return ImportTable(files, table, LongWork("importing " + table.from).progress()); };
+  StatusOr<TableCounts> counts = import();
+  if (counts.ok() || counts.status().code() != absl::StatusCode::kDataLoss) return counts;
+  const StatusOr<TableRemedies> remedies =
+      FindRemedies(table, LongWork("reading the columns of " + table.from).progress());
+  if (!remedies.ok() || remedies->empty()) return counts;
+  if (!given.automatic)
+    return DataLoss("{}\nPass --auto to use these options: {}", Message(counts.status()), OptionsText(*remedies));
+  remedies->AddTo(table);
+  RIVULET_ASSIGN_OR_RETURN(TableCounts settled, import());
+  fmt::print("--auto used these options: {}\n", OptionsText(*remedies));
+  return settled;
+}
+
 Status ImportFromTable(const TableCommandOptions& given) {
   TableOptions table = given.Complete();
   if (given.labels.empty() == table.targets.empty())
@@ -184,8 +211,7 @@ Status ImportFromTable(const TableCommandOptions& given) {
     if (unit.empty() || Trimmed(unit) != unit)
       return UsageError("--unit is '{}'; give the text beside a number, without spaces around it", unit);
   table.header = !given.no_header;
-  RIVULET_ASSIGN_OR_RETURN(const TableCounts counts,
-                           ImportTable(FileSystem::Default(), table, LongWork("importing " + table.from).progress()));
+  RIVULET_ASSIGN_OR_RETURN(const TableCounts counts, ImportSettled(given, table));
   TellImported(table.out, "train", counts.train,
                fmt::format(" of {} and {}", FeaturesText(counts.columns), TargetText(counts.columns)));
   if (counts.test > 0) TellImported(table.out, "test", counts.test);
@@ -215,6 +241,9 @@ Command ImportTableCommand() {
       .Option("--key", "COLUMN", &table.key, "the column of client names: written as a feature for by_key")
       .Option("--test", "FILE", &table.test, "a table for test.tfrecord")
       .Option("--test-every", "N", &options->test_every, "use every Nth row for the test [none]", {.min = 2})
+      .Flag("--auto", &options->automatic,
+            "leave out columns whose values name rows, and use a column's mean for NA, ? and empty cells; the options "
+            "that do so are printed")
       .Repeated("--without", "COLUMN", &table.without, "leave this column out of the features; repeatable")
       .Repeated("--category", "COLUMN", &table.categories, "treat this column's numbers as categories; repeatable")
       .Repeated("--index", "COLUMN", &table.indexed,

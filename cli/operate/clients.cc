@@ -121,7 +121,7 @@ const RegisterCommand kClients(30, [] {
       "rivulet clients ban hospital-b --reason 'sends noise' --coordinator fl.example.org:7000 --tls operator-alice",
       true));
   command.subcommands.push_back(
-      DecideCommand("remove", "Send a client away: its task ends; it may come again as a new one.",
+      DecideCommand("remove", "Remove a client: its task ends; it may join again as a new one.",
                     "rivulet clients remove hospital-b --coordinator fl.example.org:7000 --tls operator-alice", true));
   command.subcommands.push_back(AuditCommand());
   return command;

@@ -80,7 +80,7 @@ const RegisterCommand kStatus(31, [] {
 const RegisterCommand kPause(32, [] { return SteerCommand("pause", "Pause a run after its current round."); });
 const RegisterCommand kResume(33, [] { return SteerCommand("resume", "Resume a paused run."); });
 const RegisterCommand kStop(34, [] {
-  return SteerCommand("stop", "End a run once its open round is made; it can be resumed.");
+  return SteerCommand("stop", "End a run once its open round is committed; it can be resumed.");
 });
 const RegisterCommand kAbort(35, [] {
   return SteerCommand("abort", "Abort a run at once. Updates under way are lost; the run can be resumed.");

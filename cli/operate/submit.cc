@@ -48,7 +48,7 @@ Status SubmitRun(const SubmitOptions& options) {
   if (options.to.json) {
     fmt::print("{}\n", JsonObject({{"run_id", run_id}}));
   } else {
-    fmt::print("run {} has begun at {}\n", OneLine(run_id), options.to.coordinator);
+    fmt::print("run {} started at {}\n", OneLine(run_id), options.to.coordinator);
   }
   return absl::OkStatus();
 }

@@ -194,7 +194,7 @@ Status ReproducePaper(const ReproduceCommand& options) {
     PrintTable(*paper, all, options.quick);
   }
   if (missed == 0) return absl::OkStatus();
-  return FailedPrecondition("{} of {} results of '{}' did not come out as wanted", missed, all.size(), paper->name);
+  return FailedPrecondition("{} of {} results of '{}' differ from what was wanted", missed, all.size(), paper->name);
 }
 
 const RegisterCommand kReproduce(12, [] {

@@ -32,7 +32,7 @@ Status LoadAll(const char* variable, const CommonOption& option, std::vector<std
     std::error_code error;
     const std::filesystem::path there = std::filesystem::absolute(path, error);  // for children that change folder
     if (error)
-      return FailedPrecondition("{}: '{}' is in a folder that is gone: {}", option.name, path, error.message());
+      return FailedPrecondition("{}: '{}' is in a folder that was removed: {}", option.name, path, error.message());
     path = there.string();
   }
   inherited.insert(inherited.end(), paths.begin(), paths.end());

@@ -29,7 +29,6 @@
 #include "engine/base/rate_limited_log.h"
 #include "federated/transport/allow_list.h"
 #include "federated/transport/grpc_server.h"
-#include "federated/transport/shutdown_barrier.h"
 #include "rpc/transfer_heap.h"
 #include "setup/plan_file.h"
 
@@ -56,21 +55,18 @@ struct CoordinatorCommandOptions {
 
 // The clients of a run that goes on are trying to reach its coordinator, and may do so only after its last round.
 // Nobody waits for those whom an operator has sent away.
-Status ExpectKnownClients(const std::string& db, const std::string& run_id, const ClientRegistry& roster,
-                          ShutdownBarrier& attendance) {
+Status ExpectKnownClients(const std::string& db, const std::string& run_id, ClientRegistry& roster) {
   RIVULET_ASSIGN_OR_RETURN(const auto history, History::Open(db, History::Access::kReadOnly));
   RIVULET_ASSIGN_OR_RETURN(ResumePoint point, history->FindResumePoint(run_id));
   for (RunClient& client : point.clients)
-    if (!roster.banned(client.client_id)) attendance.Expect(std::move(client.client_id));
+    if (!roster.banned(client.client_id)) roster.end_notices().Expect(std::move(client.client_id));
   return absl::OkStatus();
 }
 
 // What stands between the runs and the port, from the inside out. Runs are added, and then it is opened.
 struct Front {
   explicit Front(bool outlives_runs)
-      : host(outlives_runs),
-        attendance(host),
-        roster(std::make_shared<ClientRegistry>(attendance, [] { return Clock::System().UnixMs(); })) {}
+      : host(outlives_runs), roster(std::make_shared<ClientRegistry>(host, [] { return Clock::System().UnixMs(); })) {}
 
   Status Open(const CoordinatorCommandOptions& options, const NetworkAddress& listen, Security security,
               std::function<StatusOr<std::string>(const RunSubmission&)> start,
@@ -118,7 +114,6 @@ struct Front {
   }
 
   CoordinatorHost host;
-  ShutdownBarrier attendance;
   std::shared_ptr<ClientRegistry> roster;
   std::unique_ptr<Control> control;
   std::unique_ptr<AllowList> admission;
@@ -205,8 +200,7 @@ Status ServeOneRun(const CoordinatorCommandOptions& options, const NetworkAddres
   }
   RIVULET_RETURN_IF_ERROR(front->host.Add(std::move(served.coordinator)));
   RIVULET_RETURN_IF_ERROR(front->Open(options, listen, std::move(security), nullptr, tell));
-  if (!options.run.resume.empty())
-    RIVULET_RETURN_IF_ERROR(ExpectKnownClients(options.run.db, run_id, *front->roster, front->attendance));
+  if (!options.run.resume.empty()) RIVULET_RETURN_IF_ERROR(ExpectKnownClients(options.run.db, run_id, *front->roster));
   const NetworkAddress address = front->server->address();
   SayListening(address, run_id, log, options.json);
   RIVULET_RETURN_IF_ERROR(ShowPages(pages, options, *front, run_id, progress));
@@ -216,7 +210,7 @@ Status ServeOneRun(const CoordinatorCommandOptions& options, const NetworkAddres
   progress.Finish();
   // A finished or failed run is told to every client; after a stop they keep trying until it goes on.
   const bool stopped = absl::IsCancelled(status);
-  if (!stopped) (void)front->attendance.WaitUntilAllKnow(kFarewell);
+  if (!stopped) (void)front->roster->end_notices().WaitUntilAllKnow(kFarewell);
   pages.End(status, options.run.db);
   front->Close();
   front.reset();  // with the run, which closes the history that is read next

@@ -41,7 +41,7 @@ StatusOr<std::string> LivePages::Begin(const std::string& db, const std::string&
 
 void LivePages::End(const Status& status, const std::string& db) {
   if (server_ == nullptr) return;
-  live_.End(fmt::format("{}; these pages went with the process, and 'rivulet dashboard --db {}' shows the run",
+  live_.End(fmt::format("{}; these pages ended with the process, and 'rivulet dashboard --db {}' shows the run",
                         status.ok() ? "it has finished" : "it has ended: " + std::string(Message(status)),
                         ShellQuote(db)));
   server_->Stop();

@@ -73,7 +73,7 @@ StatusOr<std::shared_ptr<LogFile>> LogFile::Open(const LogOptions& options) {
   }
   struct stat info {};
   if (stat(options.path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
-    return FailedPrecondition("'{}' is no regular file, and cannot begin anew when it is full; give --log another",
+    return FailedPrecondition("'{}' is no regular file, and cannot start over when it is full; give --log another",
                               options.path);
   }
   const size_t bytes = static_cast<size_t>(options.megabytes.value_or(kMegabytes)) * 1'000'000;

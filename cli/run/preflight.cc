@@ -90,7 +90,7 @@ void LookAtRun(const PreflightOptions& options, Findings& findings) {
   findings.Good("plan", fmt::format("'{}', {} parameters", (*opened)->name(), (*opened)->layout()->parameters()));
   const StatusOr<std::shared_ptr<Evaluator>> evaluator = setup.evaluator();
   evaluator.ok()
-      ? findings.Good("data", *evaluator == nullptr ? "no test set is asked for" : "the test set can be read")
+      ? findings.Good("data", *evaluator == nullptr ? "the scenario names no test set" : "the test set can be read")
       : findings.Wrong("data", evaluator.status());
   // Versions on disk: with `last` two and one that is being written.
   const int64_t kept = scenario->run.keep_models == "all" ? scenario->run.rounds : 3;

@@ -5,7 +5,7 @@
 namespace rivulet {
 
 StatusOr<ReplayResult> ReplayHere(ReplayOptions options) {
-  WorkProgress progress("versions come out as recorded:", WorkProgress::Lines::kEach);
+  WorkProgress progress("versions are as recorded:", WorkProgress::Lines::kEach);
   options.on_version = [&progress](int64_t version, int64_t versions) { progress.Tell(version, versions); };
   return Replay(options);
 }

@@ -74,7 +74,8 @@ void LogTo(const std::shared_ptr<LogFile>& log, CoordinatorObserver& observer) {
     Fields fields = RoundFields(report);
     fields.insert(fields.begin(), {"run_id", report.run_id});
     log->Write({made ? "info" : "warning", "round",
-                made ? fmt::format("round {} is made of {} of {} updates", report.round, report.folded, report.selected)
+                made ? fmt::format("round {} was committed with {} of {} updates", report.round, report.folded,
+                                   report.selected)
                      : fmt::format("round {} is {}: {}", report.round, report.status, report.reason),
                 std::move(fields)});
     for (const RoundReport::Lost& lost : report.lost) {

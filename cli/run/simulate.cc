@@ -93,7 +93,7 @@ Status ReplayRun(const SimulateOptions& options) {
                                    {"tasks", result->tasks},
                                    {"model_digest", result->model_digest.Hex()}}));
   } else {
-    fmt::print("run {}: {} versions of {} tasks come out as recorded\n{:<13} {}\n", result->run_id, result->versions,
+    fmt::print("run {}: {} versions of {} tasks are as recorded\n{:<13} {}\n", result->run_id, result->versions,
                result->tasks, "model digest", result->model_digest.Hex());
   }
   return traced;
@@ -229,11 +229,14 @@ Status Simulate(const SimulateOptions& options) {
   if (ranks == nullptr) return Lead(options, nullptr);
   if (ranks->rank() > 0) {
     Interrupt interrupt;  // which mpirun hands on to every process, and the first one sees to
-    // What is wrong the first one was told, and says.
+    // Errors of tasks the first one was told, and says.
     StatusOr<TrainingDevice> device = DeviceOf(options.device, OneOf(ranks.get()));
     if (device.ok()) device->soft = options.device.soft;
-    (void)FollowRanks(*ranks, {.workers = static_cast<int>(options.workers.value_or(0)), .device = std::move(device)});
-    return absl::OkStatus();
+    const Status followed =
+        FollowRanks(*ranks, {.workers = static_cast<int>(options.workers.value_or(0)), .device = std::move(device)});
+    // MPI's own end would wait for rank 0, which waits for an answer. mpirun ends all ranks of a process that fails.
+    if (!followed.ok()) (void)ranks.release();
+    return followed;
   }
   const Status status = Lead(options, ranks.get());
   DismissRanks(*ranks);

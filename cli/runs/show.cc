@@ -234,7 +234,7 @@ void PrintPage(const RunOverview& page, const std::string& folder) {
   if ((page.run.status == "interrupted" || page.run.status == "failed") && !page.run.foreign())
     fmt::print("to resume: --resume {}\n", OneLine(page.run.run_id));
   const int64_t lost = static_cast<int64_t>(page.attempts.size()) - page.committed();
-  if (lost > 0) fmt::print("{} of {} attempts at a round were given up\n", lost, page.attempts.size());
+  if (lost > 0) fmt::print("{} of {} attempts at a round were abandoned\n", lost, page.attempts.size());
   fmt::print("{}{}{}", SaidText(page), CurvesText(page), PrivacyText(page));
   fmt::print("{}{}{}{}", ClientsText(page), TimeText(page), KeysText(page), ModelText(page, folder));
 }

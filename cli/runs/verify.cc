@@ -48,7 +48,7 @@ Status VerifyRun(const VerifyRunOptions& options) {
                                    {"tasks", result.tasks},
                                    {"model_digest", result.model_digest.Hex()}}));
   } else {
-    fmt::print("run {}: {} versions of {} tasks come out as recorded\n{:<13} {}\n", result.run_id, result.versions,
+    fmt::print("run {}: {} versions of {} tasks are as recorded\n{:<13} {}\n", result.run_id, result.versions,
                result.tasks, "model digest", result.model_digest.Hex());
   }
   return absl::OkStatus();

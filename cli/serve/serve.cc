@@ -1,6 +1,7 @@
 // rivulet serve: versions of runs for clients of model servers.
 #include <poll.h>
 
+#include <algorithm>
 #include <charconv>
 #include <memory>
 #include <string>
@@ -9,6 +10,7 @@
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/run/security.h"
+#include "cli/serve/abort_rows.h"
 #include "cli/serve/follow.h"
 #include "cli/terminal.h"
 #include "coordinator/history/history.h"
@@ -25,7 +27,7 @@ namespace rivulet {
 namespace {
 
 struct ServeArguments {
-  std::vector<std::string> dbs, models, outputs, follow, least;
+  std::vector<std::string> dbs, models, outputs, follow, least, abort_if;
   std::string max_drop;
   std::string grpc = "127.0.0.1:8001";
   std::string http;
@@ -106,7 +108,7 @@ StatusOr<std::unique_ptr<RunFollower>> ReadFollow(const ServeArguments& argument
                                                   const ServedPlanOptions& plan) {
   if (arguments.follow.empty()) {
     if (!arguments.least.empty() || !arguments.max_drop.empty())
-      return UsageError("--min and --max-drop hold back what --follow brings; give --follow too");
+      return UsageError("--min and --max-drop apply to new versions of --follow; give --follow too");
     return nullptr;
   }
   if (dbs.size() > 1) return UsageError("--follow names a run of one history; give one --db");
@@ -152,6 +154,18 @@ Status Serve(const ServeArguments& arguments) {
                                                      ? FindName(dbs, name)
                                                      : FixedName(dbs.front(), name, model.substr(equals + 1)));
     options.names.push_back(std::move(served));
+  }
+  for (const std::string& text : arguments.abort_if) {
+    StatusOr<AbortRule> rule = AbortRuleOf(text);
+    if (!rule.ok()) return AsUsageError(rule.status());
+    options.abort_if.push_back(*std::move(rule));
+  }
+  std::unique_ptr<AbortRows> abort_rows;
+  if (!options.abort_if.empty()) {
+    if (std::ranges::all_of(options.names, [](const NameToServe& served) { return served.fixed.has_value(); }))
+      return UsageError("--abort-if stops a canary, which a version without labels has not; give --model NAME alone");
+    abort_rows = std::make_unique<AbortRows>("rivulet serve", tell);
+    options.aborted = [&abort_rows](const AbortedCanary& canary) { abort_rows->Add(canary); };
   }
   options.cluster = arguments.cluster;
   options.tell = [](const std::string& sentence, bool warning) {
@@ -201,6 +215,9 @@ const RegisterCommand kServe(42, [] {
                 "the least value of a metric, such as test/accuracy=0.97, with which a version is followed; repeatable")
       .Option("--max-drop", "VALUE", &arguments->max_drop,
               "the most by which a followed version may measure worse than the present one [any]")
+      .Repeated("--abort-if", "RULE", &arguments->abort_if,
+                "take the canary's share away when it is worse than stable: errors=DIFFERENCE of error rates, such as "
+                "errors=0.01, or pN=RATIO of latencies, such as p99=2; repeatable")
       .Option("--grpc", "HOST:PORT", &arguments->grpc, "serve gRPC here; port 0 takes any free one [127.0.0.1:8001]")
       .Option("--http", "HOST:PORT", &arguments->http,
               "serve HTTP here too, with /v2, /v1 and /metrics; port 0 takes any free one")

@@ -260,10 +260,11 @@ Status CheckPlan(const SitePolicy& policy, const Plan& plan) {
     }
   }
   if (const int64_t epochs = EpochsOf(plan); pinned.max_epochs > 0 && epochs > pinned.max_epochs) {
-    return NotWilling(FailedPrecondition("plan '{}' goes over the data {} times a task, and this site allows {} "
-                                         "(plans.max_epochs)",
-                                         plan.name(), epochs, pinned.max_epochs),
-                      fmt::format("{} epochs", epochs));
+    return NotWilling(
+        FailedPrecondition(
+            "plan '{}' makes {} passes over the data in a task, and this site allows {} (plans.max_epochs)",
+            plan.name(), epochs, pinned.max_epochs),
+        fmt::format("{} epochs", epochs));
   }
   return CheckPrivacy(policy.privacy, plan);
 }

@@ -69,7 +69,7 @@ StatusOr<std::string> CoordinatorCalls::Fetch(const Caller& caller, const BlobId
       if (std::ssize(chunk) > total - std::ssize(blob)) {
         blob.clear();
         ++wrong;
-        return DataLoss("more than the {} bytes that were announced came for blob {}", total, id.digest.Hex());
+        return DataLoss("more than the announced {} bytes arrived for blob {}", total, id.digest.Hex());
       }
       blob.append(reinterpret_cast<const char*>(chunk.data()), chunk.size());
     }

@@ -122,7 +122,7 @@ std::optional<TrainingPosition> TrainingCheckpoint::GoOn(std::span<const std::sp
   if (!fs_.Exists(path_)) return std::nullopt;
   const StatusOr<std::string> file = ReadSealedFile(fs_, path_);
   if (!file.ok()) {
-    Say(fmt::format("a training that was interrupted begins anew: {}", Message(file.status())));
+    Say(fmt::format("an interrupted training starts over: {}", Message(file.status())));
     Remove();
     return std::nullopt;
   }
@@ -147,8 +147,9 @@ void TrainingCheckpoint::Keep(const TrainingPosition& position, std::span<const 
   const Status kept = WriteSealedFile(fs_, path_, pieces);
   due_ = Clock::now() + options_.every;  // from its end, so that a slow disk does not become all there is to do
   if (!kept.ok() && !std::exchange(said_lost_, true)) {
-    Say(fmt::format("how far this training is cannot be kept: {}; it begins anew if this process ends before it does",
-                    Message(kept)));
+    Say(fmt::format(
+        "the progress of this training cannot be kept: {}; the training starts over if this process ends first",
+        Message(kept)));
   }
   if (kept.ok()) said_lost_ = false;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -41,6 +42,21 @@ Status AddNoise(const ServerUpdate& update, const ServerInput& input) {
   return update.noise->Add(static_cast<uint64_t>(update.version), sums, AvailableCores());
 }
 
+// The version's sums of scalars as rules of numbers may read them.
+StatusOr<Scalars> SumsForNumbers(const ServerUpdate& update, const ServerInput& input) {
+  Scalars sums(input.scalars.begin(), input.scalars.end());
+  if (update.noise == nullptr || !update.noise->counts()) return sums;
+  double& count = sums.at(kUnclipped);
+  RIVULET_ASSIGN_OR_RETURN(count, update.noise->AddToCount(static_cast<uint64_t>(update.version), count));
+  return sums;
+}
+
+// Updates came as multiples of `unit`, which one client knows as well as all.
+void MultiplyMean(ServerInput::Part& part, double unit) {
+  part.Divide();
+  for (float& value : part.mean) value = static_cast<float>(value * unit);
+}
+
 // What clients changed was judged when the server took its step.
 Status CheckFinite(const Model& model) {
   for (const Slice& slice : model.layout().slices()) {
@@ -59,6 +75,7 @@ StatusOr<MadeVersion> MakeVersion(const ServerState& base, std::unique_ptr<Aggre
                                   Tracer* tracer) {
   const auto begin = std::chrono::steady_clock::now();
   MadeVersion made;
+  Scalars sums;
   {
     // Sums of 64 bits take twice the room of the model; they go before an evaluation needs some.
     RIVULET_ASSIGN_OR_RETURN(ServerInput input, std::move(*aggregation).FinishUndivided(staleness));
@@ -67,9 +84,12 @@ StatusOr<MadeVersion> MakeVersion(const ServerState& base, std::unique_ptr<Aggre
     const ServerInput::Part* const delta = input.Find("delta");
     RIVULET_CHECK(delta != nullptr, "a run of models aggregates no delta");
     if (update.noise != nullptr) RIVULET_RETURN_IF_ERROR(AddNoise(update, input));
+    RIVULET_ASSIGN_OR_RETURN(sums, SumsForNumbers(update, input));
+    const std::optional<double> unit = update.numbers != nullptr ? update.numbers->UnitOf(*base.numbers) : std::nullopt;
     std::vector<std::span<float>> means;
     PartMeans others;
     for (ServerInput::Part& part : input.parts) {
+      if (unit && &part == delta) MultiplyMean(part, *unit);
       if (changed || &part != delta) part.Divide();
       means.emplace_back(part.mean);
       made.lost_fraction = std::max(made.lost_fraction, part.lost_fraction);
@@ -88,7 +108,7 @@ StatusOr<MadeVersion> MakeVersion(const ServerState& base, std::unique_ptr<Aggre
   if (update.numbers != nullptr) {
     std::vector<ReportedLoss> told = update.told;
     std::ranges::sort(told, {}, &ReportedLoss::task);
-    made.numbers = std::make_shared<const ServerNumbers>(update.numbers->Next(*base.numbers, told));
+    made.numbers = std::make_shared<const ServerNumbers>(update.numbers->Next(*base.numbers, told, sums));
   }
   made.aggregate_seconds = SecondsSince(begin);
   if (evaluator != nullptr) {

@@ -134,6 +134,7 @@ StatusOr<PollReply> ClientRegistry::PassPoll(const PollRequest& request, bool* d
     waits.awaited.sentence = WaitsForPlace(reply.status());
     return waits;
   }
+  notices_.Answered(admitted, *reply);
   const int64_t expected = reply->wait_ms + (reply->tasks.empty() ? request.hold_ms : 0);
   Heard(caller, expected);
   entries_[caller.name].aggregator = aggregator;

@@ -1,5 +1,6 @@
 // The clients of a process, over all its runs: a CoordinatorApi that passes calls on and records each caller's time,
-// certificate, software, aggregator and last error. It refuses banned clients from their next call on.
+// certificate, software, aggregator and last error. It refuses banned clients from their next call on, and records which
+// clients have received the end of their run.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,7 @@
 #include "engine/base/mutex.h"
 #include "federated/transport/control_api.h"
 #include "federated/transport/coordinator_api.h"
+#include "federated/transport/end_notices.h"
 
 namespace rivulet {
 
@@ -34,6 +36,9 @@ class ClientRegistry final : public CoordinatorApi {
   // Who hears, in a sentence, that two processes take turns under one name; at most once a minute for each. Before the
   // first call.
   void OnDoubled(std::function<void(const std::string& sentence)> on_doubled) { on_doubled_ = std::move(on_doubled); }
+
+  // The clients that know that their run is over.
+  EndNotices& end_notices() { return notices_; }
 
   // How many names one aggregator may bring; 0: any number. Before the first call.
   void BoundAggregators(int64_t most_names) { brought_ = AggregatorNames(most_names); }
@@ -97,6 +102,7 @@ class ClientRegistry final : public CoordinatorApi {
   ClientState StateOf(const std::string& client_id) const REQUIRES(mutex_);
 
   CoordinatorApi& api_;
+  EndNotices notices_;
   const std::function<int64_t()> now_;
   std::function<void(const std::string&)> on_doubled_;
   mutable Mutex mutex_;

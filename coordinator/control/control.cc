@@ -201,7 +201,7 @@ StatusOr<std::string> Control::Steer(AuditRow row, const std::string& run_name) 
   }
   run->Steer(Steering::kFinish);
   if (run->over()) return fmt::format("run '{}' is ended", state.run_id);
-  return fmt::format("run '{}' ends once round {} is made: {}", state.run_id, state.round,
+  return fmt::format("run '{}' ends once round {} is committed: {}", state.run_id, state.round,
                      run->Standing().state.awaits);
 }
 

@@ -61,7 +61,7 @@ std::string MetricsText(const MetricsSnapshot& snapshot) {
   };
   out.Metric("rivulet_build_info", "gauge", "The program's version, as a label.");
   out.Value({{"version", snapshot.version}}, 1);
-  out.Metric("rivulet_clients", "gauge", "Clients by whether they are heard of, banned, or wait for an operator.");
+  out.Metric("rivulet_clients", "gauge", "Clients by status: connected, banned, or waiting for an operator.");
   out.Value({{"state", "connected"}}, static_cast<double>(snapshot.clients.connected));
   out.Value({{"state", "away"}}, static_cast<double>(snapshot.clients.away));
   out.Value({{"state", "banned"}}, static_cast<double>(snapshot.clients.banned));
@@ -76,21 +76,21 @@ std::string MetricsText(const MetricsSnapshot& snapshot) {
   }
   of_runs("rivulet_run_paused", "gauge", "1 for a run that an operator has paused.",
           [](const RunStatus& run) { return run.state.paused ? 1 : 0; });
-  of_runs("rivulet_run_round", "gauge", "The round that is worked on; of a run that is over, the last.",
+  of_runs("rivulet_run_round", "gauge", "The open round, or the last one of a finished run.",
           [](const RunStatus& run) { return run.state.round; });
-  of_runs("rivulet_run_rounds", "gauge", "The rounds that are to be made.",
+  of_runs("rivulet_run_rounds", "gauge", "Rounds that the run is to commit.",
           [](const RunStatus& run) { return run.state.rounds; });
   of_runs("rivulet_run_attempt", "gauge", "The attempt at this round; more than 1 where some got too few updates.",
           [](const RunStatus& run) { return run.state.attempt; });
-  of_runs("rivulet_run_selected", "gauge", "Clients that were asked for this round's update.",
+  of_runs("rivulet_run_selected", "gauge", "Clients that were selected for this round.",
           [](const RunStatus& run) { return run.state.selected; });
-  of_runs("rivulet_run_folded", "gauge", "Updates of this round that are in.",
+  of_runs("rivulet_run_folded", "gauge", "Updates of this round that have arrived.",
           [](const RunStatus& run) { return run.state.folded; });
   of_runs("rivulet_run_clients", "gauge", "Members of the run.",
           [](const RunStatus& run) { return run.state.clients; });
-  of_runs("rivulet_run_rounds_committed_total", "counter", "Rounds that this process has made and written.",
+  of_runs("rivulet_run_rounds_committed_total", "counter", "Rounds that this process has committed.",
           [](const RunStatus& run) { return run.totals.committed; });
-  of_runs("rivulet_run_attempts_abandoned_total", "counter", "Attempts that this process has given up.",
+  of_runs("rivulet_run_attempts_abandoned_total", "counter", "Attempts that this process has abandoned.",
           [](const RunStatus& run) { return run.totals.abandoned; });
   out.Metric("rivulet_run_tasks_total", "counter", "Tasks that ended in this process, by outcome.");
   for (const RunStatus& run : snapshot.runs) {

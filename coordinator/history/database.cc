@@ -321,8 +321,10 @@ void Database::WatchSteps() {
 
 Status Database::Step() {
   if (steps_left_ && (*steps_left_ -= kInstructions) < 0) {
-    return DataLoss("the history '{}' takes more work than any of its size can; it may be made for that, and is left",
-                    path_);
+    return DataLoss(
+        "reading the history '{}' takes more work than its size explains; it may be crafted for that, and reading "
+        "stopped",
+        path_);
   }
   if (!tell_reading_) return absl::OkStatus();
   const int64_t read = (PagesRead(db_) - pages_before_) * page_bytes_;

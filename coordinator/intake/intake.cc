@@ -53,48 +53,63 @@ std::unique_ptr<ChunkWriter> RefusedWriter(std::string reason) {
   return std::make_unique<DecidedWriter>(SubmitResult{SubmitResult::Kind::kRefused, std::move(reason)});
 }
 
-StatusOr<std::unique_ptr<ChunkWriter>> Intake::Begin(const std::string& key, const Submission& submission,
-                                                     TakeWhole take) {
-  MutexLock lock(mutex_);
-  std::shared_ptr<Upload>& upload = uploads_[key];
-  if (upload == nullptr) upload = std::make_shared<Upload>(staging_);
-  RIVULET_ASSIGN_OR_RETURN(Upload::Turn turn, upload->TakeOver(submission));
-  return std::make_unique<StagedWriter>(
-      upload, std::move(turn), [this, key, take = std::move(take)](Upload& of, int64_t writer, const Digest& identity) {
-        return End(key, of, writer, identity, take);
-      });
+// The upload is known by its key before its room is made, so that an owner that resolves the task meanwhile reaches it.
+Intake::Begun Intake::Begin(const std::string& key, const Submission& submission, TakeWhole take) {
+  std::shared_ptr<Upload> upload;
+  {
+    MutexLock lock(mutex_);
+    std::shared_ptr<Upload>& known = uploads_[key];
+    if (known == nullptr) known = std::make_shared<Upload>(staging_);
+    upload = known;
+  }
+  return Begun([this, key, upload = std::move(upload), submission,
+                take = std::move(take)]() -> StatusOr<std::unique_ptr<ChunkWriter>> {
+    CloseDiscarded();
+    StatusOr<Upload::Turn> turn = upload->TakeOver(submission);
+    if (absl::IsAborted(turn.status())) {
+      RIVULET_ASSIGN_OR_RETURN(SubmitResult result, ResultOf(turn.status()));
+      return std::make_unique<DecidedWriter>(std::move(result));
+    }
+    RIVULET_RETURN_IF_ERROR(turn.status());
+    return std::make_unique<StagedWriter>(upload, *std::move(turn),
+                                          [this, key, take](Upload& of, int64_t writer, const Digest& identity) {
+                                            return End(key, of, writer, identity, take);
+                                          });
+  });
+}
+
+StatusOr<SubmitResult> Intake::ResultOf(const Status& cancelled) const {
+  if (stopped_ && stopped_()) return Unavailable("{}", Message(cancelled));
+  return SubmitResult{SubmitResult::Kind::kRefused, std::string(Message(cancelled))};
 }
 
 StatusOr<SubmitResult> Intake::End(const std::string& key, Upload& upload, int64_t writer, const Digest& identity,
                                    const TakeWhole& take) {
   const StatusOr<Upload::Whole> whole = upload.Complete(writer, identity);
-  if (absl::IsAborted(whole.status())) {
-    if (stopped_ && stopped_()) return Unavailable("{}", Message(whole.status()));
-    return SubmitResult{SubmitResult::Kind::kRefused, std::string(Message(whole.status()))};
-  }
+  if (absl::IsAborted(whole.status())) return ResultOf(whole.status());
   RIVULET_RETURN_IF_ERROR(whole.status());
   bool released = false;
   const auto release = [&] {
     if (std::exchange(released, true)) return;
     upload.Release();
-    (void)Remove(key);
+    (void)Remove(key, &upload);
   };
   StatusOr<SubmitResult> result = take(*whole, release);
   release();
+  CloseDiscarded();
   if (tracer_ != nullptr) tracer_->Counter("staging bytes", static_cast<double>(memory_in_use()));
   return result;
 }
 
-StatusOr<std::unique_ptr<ChunkWriter>> Intake::BeginUpdate(const Submission& submission, TakeUpdate take) {
+Intake::Begun Intake::BeginUpdate(const Submission& submission, TakeUpdate take) {
   const auto& [task, step, bytes, measured, kind, gather] = submission;
   return Begin(
       step == 0 ? task : fmt::format("step {} of {}", step, task), submission,
       [take = std::move(take)](const Upload::Whole& whole, const Release&) { return take(whole, ReadUpdate(whole)); });
 }
 
-StatusOr<std::unique_ptr<ChunkWriter>> Intake::BeginPartial(const std::string& key, const Caller& site,
-                                                            const Submission& submission, AggregationSpec spec,
-                                                            int64_t base_version, TakePartial take) {
+Intake::Begun Intake::BeginPartial(const std::string& key, const Caller& site, const Submission& submission,
+                                   AggregationSpec spec, int64_t base_version, TakePartial take) {
   return Begin(key, submission,
                [this, site, spec = std::move(spec), base_version, take = std::move(take)](
                    const Upload::Whole& whole, const Release& release) -> StatusOr<SubmitResult> {
@@ -110,14 +125,12 @@ StatusOr<std::unique_ptr<ChunkWriter>> Intake::BeginPartial(const std::string& k
                });
 }
 
-StatusOr<std::unique_ptr<ChunkWriter>> Intake::BeginBytes(const std::string& key, const Submission& submission,
-                                                          TakeBytes take) {
+Intake::Begun Intake::BeginBytes(const std::string& key, const Submission& submission, TakeBytes take) {
   return Begin(key, submission,
                [take = std::move(take)](const Upload::Whole& whole, const Release&) { return take(whole.bytes); });
 }
 
-StatusOr<std::unique_ptr<ChunkWriter>> Intake::BeginState(const std::string& key, const Submission& submission,
-                                                          TakeState take) {
+Intake::Begun Intake::BeginState(const std::string& key, const Submission& submission, TakeState take) {
   return Begin(key, submission, [take = std::move(take)](const Upload::Whole& whole, const Release& release) {
     std::string state(reinterpret_cast<const char*>(whole.bytes.data()), whole.bytes.size());
     release();
@@ -125,17 +138,30 @@ StatusOr<std::unique_ptr<ChunkWriter>> Intake::BeginState(const std::string& key
   });
 }
 
-std::shared_ptr<Upload> Intake::Remove(const std::string& key) {
+std::shared_ptr<Upload> Intake::Remove(const std::string& key, const Upload* only) {
   MutexLock lock(mutex_);
   const auto found = uploads_.find(key);
-  if (found == uploads_.end()) return nullptr;
+  if (found == uploads_.end() || (only != nullptr && found->second.get() != only)) return nullptr;
   std::shared_ptr<Upload> upload = std::move(found->second);
   uploads_.erase(found);
   return upload;
 }
 
+void Intake::Discard(Upload& upload, const std::string& reason) {
+  std::unique_ptr<StagedBytes> bytes = upload.Cancel(reason);
+  if (bytes == nullptr || !bytes->on_disk()) return;
+  MutexLock lock(mutex_);
+  discarded_.push_back(std::move(bytes));
+}
+
+void Intake::CloseDiscarded() {
+  std::vector<std::unique_ptr<StagedBytes>> discarded;
+  MutexLock lock(mutex_);
+  discarded.swap(discarded_);
+}
+
 void Intake::Cancel(const std::string& key, const std::string& reason) {
-  if (const auto upload = Remove(key); upload != nullptr) upload->Cancel(reason);
+  if (const auto upload = Remove(key); upload != nullptr) Discard(*upload, reason);
 }
 
 void Intake::CancelAll(const std::string& reason) {
@@ -144,7 +170,7 @@ void Intake::CancelAll(const std::string& reason) {
     MutexLock lock(mutex_);
     uploads.swap(uploads_);
   }
-  for (const auto& [key, upload] : uploads) upload->Cancel(reason);
+  for (const auto& [key, upload] : uploads) Discard(*upload, reason);
 }
 
 }  // namespace rivulet

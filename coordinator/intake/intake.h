@@ -2,8 +2,11 @@
 // given to the owner, a run or an aggregator. Heavy work runs on the calling thread; nothing here depends on the
 // owner's lock, a machine or a database.
 //
-//   Begin… → (Resume Write*)* → Complete → read → [the owner takes it in] → Release, Forget
-//                                  └── from here on no writer and no Cancel reaches it
+//   Begin… → Open → (Resume Write*)* → Complete → read → [the owner takes it in] → Release, Forget
+//                                         └── from here on no writer and no Cancel reaches it
+//
+// Owners call Begin… and Cancel under their locks: neither waits for a disk. Open, the writer's calls and Take… are
+// made with no lock held.
 //
 // Memory: the staging budget for any cohort; beyond it uploads are in unlinked files.
 #pragma once
@@ -70,17 +73,28 @@ class Intake {
                                                            std::span<const std::byte> bytes, const Release& release)>;
   using TakeBytes = std::function<StatusOr<SubmitResult>(std::span<const std::byte> bytes)>;
   using TakeState = std::function<StatusOr<SubmitResult>(std::string state)>;
+  // A submission that has begun, or whose fate is known: Cancel reaches it, and Open gives its writer.
+  class Begun {
+   public:
+    using Opener = std::function<StatusOr<std::unique_ptr<ChunkWriter>>()>;
+    explicit Begun(Opener open) : open_(std::move(open)) {}
+    Begun(std::unique_ptr<ChunkWriter> decided) : decided_(std::move(decided)) {}
+    // Once, with no lock held: beyond the budget it opens a file. Errors are Upload::TakeOver's, but for a
+    // cancellation: the writer of that is refused, or UNAVAILABLE where the owner may go on.
+    StatusOr<std::unique_ptr<ChunkWriter>> Open() && { return open_ ? open_() : std::move(decided_); }
+
+   private:
+    Opener open_;
+    std::unique_ptr<ChunkWriter> decided_;
+  };
   // Each begins what is known as `key` (an update as its task, or a later step of it), or takes over the upload that is
-  // on its way. Errors are Upload::TakeOver's.
-  StatusOr<std::unique_ptr<ChunkWriter>> BeginUpdate(const Submission& submission, TakeUpdate take);
+  // on its way.
+  Begun BeginUpdate(const Submission& submission, TakeUpdate take);
   // A partial sum that cannot be right is its site's fault and no client's: that process is not trusted any more.
-  StatusOr<std::unique_ptr<ChunkWriter>> BeginPartial(const std::string& key, const Caller& site,
-                                                      const Submission& submission, AggregationSpec spec,
-                                                      int64_t base_version, TakePartial take);
-  StatusOr<std::unique_ptr<ChunkWriter>> BeginBytes(const std::string& key, const Submission& submission,
-                                                    TakeBytes take);
-  StatusOr<std::unique_ptr<ChunkWriter>> BeginState(const std::string& key, const Submission& submission,
-                                                    TakeState take);
+  Begun BeginPartial(const std::string& key, const Caller& site, const Submission& submission, AggregationSpec spec,
+                     int64_t base_version, TakePartial take);
+  Begun BeginBytes(const std::string& key, const Submission& submission, TakeBytes take);
+  Begun BeginState(const std::string& key, const Submission& submission, TakeState take);
   // Whose partial sum was refused.
   const DistrustedSites& distrusted() const { return distrusted_; }
 
@@ -92,10 +106,16 @@ class Intake {
 
  private:
   using TakeWhole = std::function<StatusOr<SubmitResult>(const Upload::Whole& whole, const Release& release)>;
-  StatusOr<std::unique_ptr<ChunkWriter>> Begin(const std::string& key, const Submission& submission, TakeWhole take);
+  Begun Begin(const std::string& key, const Submission& submission, TakeWhole take);
   StatusOr<SubmitResult> End(const std::string& key, Upload& upload, int64_t writer, const Digest& identity,
                              const TakeWhole& take);
-  std::shared_ptr<Upload> Remove(const std::string& key);  // null: none
+  // Of a submission that was cancelled.
+  StatusOr<SubmitResult> ResultOf(const Status& cancelled) const;
+  // Cancels the upload. Its memory is free at once, and a file with the next call that holds no lock.
+  void Discard(Upload& upload, const std::string& reason) EXCLUDES(mutex_);
+  void CloseDiscarded() EXCLUDES(mutex_);
+  // Null: none of this key, or, where `only` is given, another one.
+  std::shared_ptr<Upload> Remove(const std::string& key, const Upload* only = nullptr);
 
   Staging staging_;
   const std::function<bool()> stopped_;
@@ -103,6 +123,7 @@ class Intake {
   DistrustedSites distrusted_;
   mutable Mutex mutex_;
   std::unordered_map<std::string, std::shared_ptr<Upload>> uploads_ GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<StagedBytes>> discarded_ GUARDED_BY(mutex_);  // files
 };
 
 }  // namespace rivulet

@@ -46,12 +46,12 @@ Status CheckWeights(const AggregationSpec& spec, const SitePartial& site) {
   }
   for (size_t p = 0; p < weighed.size(); ++p) {
     if (!IsCounted(spec.parts[p]) || weighed[p] == site.partial.parts[p].weight_sum) continue;
-    return InvalidArgument("a site's partial weighs {} units in part '{}', and its records {}",
+    return InvalidArgument("a site's partial sum weighs {} units in part '{}', and its records {}",
                            site.partial.parts[p].weight_sum, spec.parts[p].name, weighed[p]);
   }
   for (size_t i = 0; i < scalars.size(); ++i) {
     if (scalars[i] == site.partial.scalars[i]) continue;
-    return InvalidArgument("a site's partial has {} as its sum of '{}', and its records come to {}",
+    return InvalidArgument("a site's partial sum has {} as its sum of '{}', and its records come to {}",
                            site.partial.scalars[i].ToDouble(), spec.scalars[i].name, scalars[i].ToDouble());
   }
   return absl::OkStatus();
@@ -87,12 +87,13 @@ StatusOr<SitePartial> ReadSitePartial(std::span<const std::byte> bytes, const Ag
     }
   }
   if (site.partial.tasks.size() != site.records.size() || site.records.empty()) {
-    return InvalidArgument("a site's partial has {} updates and {} records; each wants one, and it one at least",
-                           site.partial.tasks.size(), site.records.size());
+    return InvalidArgument(
+        "a site's partial sum has {} updates and {} records; it needs at least one update, and one record for each",
+        site.partial.tasks.size(), site.records.size());
   }
   if (site.partial.base_version != base_version) {
-    return InvalidArgument("a site's partial starts from version {}, and its tasks from {}", site.partial.base_version,
-                           base_version);
+    return InvalidArgument("a site's partial sum starts from version {}, and its tasks from {}",
+                           site.partial.base_version, base_version);
   }
   RIVULET_RETURN_IF_ERROR(CheckWeights(spec, site));
   RIVULET_ASSIGN_OR_RETURN(const auto aggregation, Aggregation::Create(spec));

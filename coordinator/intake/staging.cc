@@ -35,6 +35,7 @@ class MemoryBytes : public StagedBytes {
     size_ = static_cast<size_t>(size);
   }
   int64_t size() const override { return static_cast<int64_t>(size_); }
+  bool on_disk() const override { return false; }
   StatusOr<std::span<const std::byte>> View() override { return std::span<const std::byte>(buffer_.data, size_); }
 
  private:
@@ -105,6 +106,7 @@ class SpooledBytes : public StagedBytes {
     size_ = static_cast<size_t>(size);
   }
   int64_t size() const override { return static_cast<int64_t>(size_); }
+  bool on_disk() const override { return true; }
   StatusOr<std::span<const std::byte>> View() override {
     if (map_ == nullptr && size_ > 0) {
       // The file has no name, so nothing can shrink it while it is mapped.
@@ -127,6 +129,8 @@ class SpooledBytes : public StagedBytes {
   size_t mapped_ = 0;
 };
 
+}  // namespace
+
 // A file without a name goes with its descriptor, however the process ends, and nobody has to find and remove what a
 // crash has left.
 StatusOr<int> OpenUnlinked(const std::string& folder) {
@@ -146,10 +150,10 @@ StatusOr<int> OpenUnlinked(const std::string& folder) {
   return fd;
 }
 
-}  // namespace
-
-Staging::Staging(std::string folder, int64_t memory_bytes)
-    : folder_(std::move(folder)), budget_(static_cast<size_t>(std::max<int64_t>(memory_bytes, 0))) {}
+Staging::Staging(std::string folder, int64_t memory_bytes, std::function<StatusOr<int>(const std::string& folder)> open)
+    : folder_(std::move(folder)),
+      budget_(static_cast<size_t>(std::max<int64_t>(memory_bytes, 0))),
+      open_(std::move(open)) {}
 
 Staging::~Staging() {
   RIVULET_CHECK(in_use_ == 0, "{} bytes of uploads outlive their staging", in_use_);
@@ -163,7 +167,7 @@ StatusOr<std::unique_ptr<StagedBytes>> Staging::Reserve(int64_t bytes) {
   if (const Buffer buffer = Take(static_cast<size_t>(bytes)); buffer.data != nullptr) {
     return std::make_unique<MemoryBytes>(*this, buffer);
   }
-  RIVULET_ASSIGN_OR_RETURN(const int fd, OpenUnlinked(folder_));
+  RIVULET_ASSIGN_OR_RETURN(const int fd, open_(folder_));
   MutexLock lock(mutex_);
   ++spilled_;
   return std::make_unique<SpooledBytes>(fd);

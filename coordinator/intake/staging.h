@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -24,17 +25,24 @@ class StagedBytes {
   // Forgets what was appended after the first `size` bytes, at most all of it.
   virtual void Truncate(int64_t size) = 0;
   virtual int64_t size() const = 0;
+  virtual bool on_disk() const = 0;  // its end frees a file and not memory
   // All bytes appended so far, valid until the next Append or Truncate, or the end of this object.
   virtual StatusOr<std::span<const std::byte>> View() = 0;
 };
 
+// The descriptor of a new file without a name in `folder`, which goes with the descriptor. RESOURCE_EXHAUSTED: no room
+// on the disk or among descriptors.
+StatusOr<int> OpenUnlinked(const std::string& folder);
+
 // Thread-safe; must outlive what it gives.
 class Staging {
  public:
-  Staging(std::string folder, int64_t memory_bytes);
+  // `open` makes the files; tests replace it.
+  Staging(std::string folder, int64_t memory_bytes,
+          std::function<StatusOr<int>(const std::string& folder)> open = OpenUnlinked);
   ~Staging();
 
-  // Room for an upload of `bytes` bytes (at least 1).
+  // Room for an upload of `bytes` bytes (at least 1). Opens a file beyond the budget, so no lock is held by the caller.
   StatusOr<std::unique_ptr<StagedBytes>> Reserve(int64_t bytes);
   int64_t memory_in_use() const;  // of uploads; buffers kept for the next are not counted
   int64_t spilled() const;        // uploads that went to disk so far
@@ -51,6 +59,7 @@ class Staging {
 
   const std::string folder_;
   const size_t budget_;
+  const std::function<StatusOr<int>(const std::string& folder)> open_;
   mutable Mutex mutex_;
   size_t in_use_ GUARDED_BY(mutex_) = 0;
   size_t kept_ GUARDED_BY(mutex_) = 0;           // in free_

@@ -2,7 +2,9 @@
 //
 // A client may reconnect while its dead connection still looks alive, and two processes may have one name. So each
 // Submit takes the upload over, and the earlier writer is asked to come back later. That is not a failure of the task.
-// Thread-safe.
+//
+// Thread-safe. Its lock is never held over I/O: a call that opens, writes or frees a file first takes the bytes out. So
+// Cancel, called under the owner's lock, waits for no disk.
 #pragma once
 
 #include <memory>
@@ -25,8 +27,8 @@ class Upload {
   explicit Upload(Staging& staging) : staging_(staging) {}
 
   // Makes the caller the only writer of its submission. Blocks that are not whole are dropped, and everything when the
-  // length is another. UNAVAILABLE: it is being checked. ABORTED: cancelled, with the reason. RESOURCE_EXHAUSTED: no
-  // room for it.
+  // length is another. Waits for a write of the writer before. UNAVAILABLE: it is being checked, or a newer caller has
+  // taken it over. ABORTED: cancelled, with the reason. RESOURCE_EXHAUSTED: no room for it.
   struct Turn {
     int64_t writer = 0;
     std::vector<uint32_t> crcs;  // of the blocks that are staged
@@ -50,22 +52,30 @@ class Upload {
   StatusOr<Whole> Complete(int64_t writer, const Digest& identity);
   // Frees the bytes of an upload that Complete gave.
   void Release();
-  // The task is resolved without it: frees the bytes unless Complete has given them.
-  void Cancel(const std::string& reason);
+  // The task is resolved without it. Gives what is staged, for the caller to free; null where Complete has given it, or
+  // where a call is at work on it, which frees it.
+  std::unique_ptr<StagedBytes> Cancel(const std::string& reason);
 
  private:
+  struct Bytes {
+    std::unique_ptr<StagedBytes> staged;  // null: none
+    BlockCrcs crcs;                       // of staged
+    void Truncate(int64_t blocks);
+  };
   Status CheckTurn(int64_t writer) const REQUIRES(mutex_);
-  void Truncate(int64_t blocks) REQUIRES(mutex_);
+  // The end of work on `bytes` without the lock: they are staged again, unless the upload was cancelled meanwhile.
+  Status PutBack(Bytes bytes) EXCLUDES(mutex_);
 
   Staging& staging_;
   Mutex mutex_;
+  CondVar idle_;
   Submission submission_ GUARDED_BY(mutex_);
   int64_t writer_ GUARDED_BY(mutex_) = 0;
   bool complete_ GUARDED_BY(mutex_) = false;
   bool cancelled_ GUARDED_BY(mutex_) = false;
+  bool at_work_ GUARDED_BY(mutex_) = false;  // a call has taken bytes_
   std::string reason_ GUARDED_BY(mutex_);
-  std::unique_ptr<StagedBytes> staged_ GUARDED_BY(mutex_);
-  BlockCrcs crcs_ GUARDED_BY(mutex_);  // of staged_
+  Bytes bytes_ GUARDED_BY(mutex_);
 };
 
 }  // namespace rivulet

@@ -17,7 +17,7 @@ constexpr std::string_view kRight = "/right", kTotal = "/total", kExamplesScalar
 
 StatusOr<double> Declared(const Scalars& declared, const std::string& name) {
   const auto found = declared.find(name);
-  if (found == declared.end()) return InvalidArgument("it does not say '{}', which the plan asks for", name);
+  if (found == declared.end()) return InvalidArgument("it lacks '{}', which the plan requires", name);
   if (!std::isfinite(found->second)) return InvalidArgument("its '{}' is {}, which is not finite", name, found->second);
   return found->second;
 }

@@ -227,6 +227,9 @@ AttemptRecord RowsOf(const ClosedAttempt& attempt, const AttemptEnd& end, RoundR
         {attempt.run_id, attempt.round, "federated", "", kVirtualSeconds, end.virtual_seconds, {}, {}});
   }
   if (trains && committed) AddDevice(attempt, tasks, record);
+  if (trains && committed && end.clip) {
+    record.metrics.push_back({attempt.run_id, attempt.round, "federated", "", kClipOfRound, end.clip, {}, {}});
+  }
   for (const auto& [name, measure] : end.central) {
     record.metrics.push_back(
         {attempt.run_id, attempt.round, "central", "", name, measure.value, measure.right, measure.total});

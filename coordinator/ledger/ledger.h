@@ -28,6 +28,8 @@ inline constexpr char kDeviceLanes[] = "device/lanes";
 // Of a version in which updates are whose factors a device rounded to TF32: how many of them. A metric of the same
 // scope.
 inline constexpr char kDeviceTf32[] = "device/tf32";
+// Of a version whose clip moves (adaptive clipping): the clip of its updates. A metric of the same scope.
+inline constexpr char kClipOfRound[] = "privacy/clip";
 
 // What is known of one task beyond its lease. Times are of the coordinator's clock. Of a task whose update was not
 // folded the result has no columns of client and site, and until there is a row none of seconds that follow from the
@@ -76,6 +78,7 @@ struct AttemptEnd {
   std::string ends_early;                  // why no round follows, though more were planned; "": one does, or none was
   bool finishes_run = false;
   std::optional<RoundSpend> spend;  // of a training in a private run
+  std::optional<double> clip;       // of a training whose clip moves from version to version
 };
 
 // The attempt's own row. No sum depends on the order of tasks.

@@ -55,7 +55,8 @@ void RunMachine::OpenTraining(TimeMs now, Actions& actions) {
                      UpdateBuffer(RulesAt(TaskKind::kTrain, bounded ? now + rules_.deadline_ms : 0))};
   const int64_t enough = continuous() ? std::min(least(), rules_.policy.in_flight) : least();
   std::vector<std::string> cohort = Draw(TaskKind::kTrain, training.buffer.Missing(), now);
-  for (int waits = 0; std::ssize(cohort) < enough && WaitForDevices(waits); ++waits) {
+  const bool nobody = rules_.may_be_empty && cohort.empty() && SamplesNobody();
+  for (int waits = 0; !nobody && std::ssize(cohort) < enough && WaitForDevices(waits); ++waits) {
     members_.BeginDraw(DrawnAs());
     cohort = Draw(TaskKind::kTrain, training.buffer.Missing(), now);
   }
@@ -65,7 +66,8 @@ void RunMachine::OpenTraining(TimeMs now, Actions& actions) {
                            "server.clients_per_round to the rate times the number of members",
                            round(), cohort.size(), rules_.policy.updates_per_version));
   }
-  if (std::ssize(cohort) < enough) {
+  const bool empty = cohort.empty() && (nobody || WaitedForAbsent(now, actions));
+  if (std::ssize(cohort) < enough && !empty) {
     if (samples() && rules_.presence_ms == 0 && !members_.open()) {
       return End(Phase::kFailed,
                  fmt::format("round {} draws {} clients at selection.rate and needs {}; raise the rate, or lower "
@@ -85,13 +87,34 @@ void RunMachine::OpenTraining(TimeMs now, Actions& actions) {
   phase_ = Phase::kTraining;
   training_ = std::move(training);
   training_->buffer.BeginStep(0, now);
-  armed_ = 0;
+  armed_ = absent_until_ = 0;
+  if (empty) return Judge(*training_, now, actions);
   const bool ends = rules_.fleet_deadline > 0 && !continuous();
   fleet_deadline_ = ends ? virtual_now_ + rules_.fleet_deadline : 0;
   AddLeases(*training_, std::move(cohort), now, actions);
   if (!ordered()) return;
   LetArrive(now, actions);
   Judge(*training_, now, actions);  // at the deadline all of them may be gone
+}
+
+bool RunMachine::SamplesNobody() {
+  members_.BeginDraw({round(), attempt_});
+  const bool nobody = members_.Draw(1, [](const std::string&) { return false; }).empty();
+  members_.BeginDraw({round(), attempt_});
+  return nobody;
+}
+
+// Versions without updates take no time. If absent members were not waited for, an outage of a few minutes would spend
+// a private run's whole budget on noise.
+bool RunMachine::WaitedForAbsent(TimeMs now, Actions& actions) {
+  if (!rules_.may_be_empty) return false;
+  if (rules_.presence_ms == 0) return nobody_else_comes();
+  if (rules_.deadline_ms == 0) return false;
+  if (absent_until_ == 0) absent_until_ = now + rules_.deadline_ms;
+  if (now >= absent_until_) return true;
+  actions.push_back(WakeAt{absent_until_});
+  armed_ = absent_until_;
+  return false;
 }
 
 // It is begun with whoever is there: who is absent now may be absent for ever, and the run's end would wait. The draw
@@ -176,7 +199,8 @@ BufferRules RunMachine::RulesAt(TaskKind kind, TimeMs deadline) const {
           deadline,
           rules_.barriers,
           rules_.sum_step,
-          continuous()};
+          continuous(),
+          rules_.may_be_empty};
 }
 
 }  // namespace rivulet

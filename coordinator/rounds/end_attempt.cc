@@ -76,7 +76,7 @@ void RunMachine::Judge(Gathering& gathering, TimeMs now, Actions& actions) {
     reason = fmt::format("too few answered step {}, so that the sum of {} updates cannot be read", buffer.step(),
                          buffer.folded());
   }
-  reason_ = fmt::format("round {} was given up after {} attempt{}; in the last, {}", round(), attempts_tried_,
+  reason_ = fmt::format("round {} failed after {} attempt{}; in the last, {}", round(), attempts_tried_,
                         attempts_tried_ == 1 ? "" : "s", reason);
   actions.push_back(Abandon{round(), attempt_, reason, LastAttempt()});
 }
@@ -161,7 +161,7 @@ void RunMachine::DropOpen(const Gathering& gathering, const std::string& reason,
 
 void RunMachine::DropLapsed(const Gathering& gathering) {
   if (gathering.buffer.lapsed() == 0) return;
-  const std::string reason = fmt::format("it was not heard of for {:g} s", static_cast<double>(rules_.lease_ms) / 1000);
+  const std::string reason = fmt::format("it was silent for {:g} s", static_cast<double>(rules_.lease_ms) / 1000);
   for (const LeaseSlot slot : gathering.buffer.leases()) {
     if (book_.at(slot).state == State::kLapsed) SetState(slot, State::kDropped, reason);
   }

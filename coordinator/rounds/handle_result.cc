@@ -31,7 +31,7 @@ void RunMachine::Handle(const StepReported& event, TimeMs now, Actions& actions)
     return refuse(Refuse::Why::kDuplicate, fmt::format("step {} of this task is reported already", event.step));
   }
   if (lease->state == State::kHeld && !event.failed) {
-    return refuse(Refuse::Why::kDuplicate, "this update is in its site's partial already");
+    return refuse(Refuse::Why::kDuplicate, "this update is in its site's partial sum already");
   }
   if (event.failed) {
     Gathering& of = Of(*lease);
@@ -79,7 +79,7 @@ void RunMachine::Handle(const StageDone& event, TimeMs now, Actions& actions) {
   if (!room && of.kind == TaskKind::kTrain && continuous()) {
     SetState(*slot, State::kTaken);
     actions.push_back(Refuse{lease->client_id, event.task, Refuse::Why::kBusy,
-                             fmt::format("round {} is full and being made; ask again", of.version)});
+                             fmt::format("round {} is full and being committed; ask again", of.version)});
     return;
   }
   if (!room) {
@@ -137,7 +137,7 @@ void RunMachine::Handle(const PartialReported& event, TimeMs now, Actions& actio
   std::sort(sorted.begin(), sorted.end());
   if (const auto twice = std::adjacent_find(sorted.begin(), sorted.end()); twice != sorted.end()) {
     const TaskId& task = book_.at(*twice).task;
-    return refuse(task, Refuse::Why::kUnknown, fmt::format("a partial names task '{}' twice", task));
+    return refuse(task, Refuse::Why::kUnknown, fmt::format("a partial sum names task '{}' twice", task));
   }
   Gathering* const of = Open(book_.at(slots[0]).kind);
   if (of == nullptr) return refuse(event.tasks[0], Refuse::Why::kLate, "the run has ended");

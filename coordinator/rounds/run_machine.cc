@@ -20,7 +20,8 @@ Status CheckRules(const RunRules& rules, const RunStart& start) {
   if (policy.in_flight < 1)
     return InvalidArgument("server.clients_per_round is {}; it must be at least 1", policy.in_flight);
   if (policy.updates_per_version < 1) {
-    return InvalidArgument("a model version of {} updates is none; it must be at least 1", policy.updates_per_version);
+    return InvalidArgument("a model version of {} updates is impossible; it takes at least 1",
+                           policy.updates_per_version);
   }
   const bool latest = policy.base_policy == RoundPolicy::BasePolicy::kLatest;
   if (policy.max_staleness < 0 || (policy.max_staleness != 0 && !latest)) {

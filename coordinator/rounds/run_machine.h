@@ -111,6 +111,9 @@ struct RunRules {
   EvaluationRules evaluation;  // deadline_ms, lease_ms, presence_ms and policy.replace are as for training
   std::vector<BufferRules::Barrier> barriers;  // of training's tasks; empty: they have one step
   int sum_step = -1;                           // of them, as BufferRules has it
+  // Of a selector with a rate: a sample of nobody makes a version too, without updates. A sample whose members are all
+  // absent does so when they were waited for `deadline_ms`, or at once where waiting changes nothing.
+  bool may_be_empty = false;
 };
 
 struct RunStart {
@@ -250,6 +253,9 @@ class RunMachine {
   int64_t least() const;                   // updates that a version needs: what an attempt must be able to get
   void Heard(LeaseSlot slot, TimeMs now);  // its site has called
   bool LastAttempt() const;
+  bool SamplesNobody();  // of all members, present or not
+  // Whether the present draw, whose members are all absent, is over without them; else wakes for the end of the wait.
+  bool WaitedForAbsent(TimeMs now, Actions& actions);
   // Whether nothing is out while none may be drawn: what has come waits for what comes after the pause.
   bool Rests(const Gathering& gathering) const;
   bool continuous() const { return rules_.policy.base_policy == RoundPolicy::BasePolicy::kLatest; }
@@ -316,6 +322,7 @@ class RunMachine {
   int64_t attempts_before_ = 0;  // as RunStart has it
   int64_t attempts_tried_ = 0;   // at this round, by this machine
   TimeMs not_before_ = 0;        // the next attempt
+  TimeMs absent_until_ = 0;      // how long a sample of absent members is waited for; 0: none is
   TimeMs armed_ = 0;             // the last WakeAt of what is open; 0: none
   Members members_;
   std::set<std::string> left_;               // members who were sent away: nobody waits for them to come

@@ -79,7 +79,7 @@ UpdateBuffer::Verdict UpdateBuffer::Judge() {
     state_ = State::kClosing;
     return Verdict::kAskFor;
   }
-  const int64_t wanted = std::max<int64_t>(least(), 1);
+  const int64_t wanted = rules_.may_be_empty && leases_.empty() ? 0 : std::max<int64_t>(least(), 1);
   if (!at_last_step()) {
     const int64_t reported = CountInState(Lease::State::kReported);
     const int64_t threshold = rules_.barriers[static_cast<size_t>(step_)].threshold;

@@ -37,6 +37,8 @@ struct BufferRules {
   // Its leases outlive it: what is out when it closes goes on towards the next one. Then `in_flight` are out at a time,
   // whatever is folded already, and nothing that is out is ever needless. Without deadline or barriers.
   bool continuous = false;
+  // Without a single lease it makes a version too: of a sample that has nobody.
+  bool may_be_empty = false;
 };
 
 // With how many updates a round of so many clients makes a version where nobody says another number: four of five, at

@@ -58,7 +58,7 @@ void RunMachine::LetArrive(TimeMs now, Actions& actions) {
     virtual_now_ = std::max(virtual_now_, at);
     if (book_.at(slot).lost) {
       SetState(slot, State::kDropped,
-               fmt::format("its device went away, and was not heard of for {}", SecondsText(rules_.fleet_lease)));
+               fmt::format("its device disconnected and was silent for {}", SecondsText(rules_.fleet_lease)));
     } else {
       book_.MakeDue(slot);
     }

@@ -53,6 +53,13 @@ StatusOr<TableColumn> ColumnFit::Finish(const TableOptions& options) const {
   return column;
 }
 
+TableRemedies ColumnFit::Remedies() const {
+  const bool numbers = odd_.count() == 0 || odd_.AmongNumbers(count_);
+  if (!numbers || count_ == 0) return {.without = {name_}};
+  if (!odd_.AreMarks()) return {};
+  return {.missing = odd_.Texts(), .fill_missing = true};
+}
+
 StatusOr<TableColumn> ColumnFit::Numbers(const TableOptions& options) const {
   if (count_ == 0) return DataLoss("{}: column '{}' is empty in every row; leave it out", options.from, name_);
   if (!first_empty_.empty() && !options.fill_missing)

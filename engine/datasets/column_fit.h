@@ -27,6 +27,8 @@ class ColumnFit {
   Status See(const std::string& cell, const TableReader& table);
   // DATA_LOSS, in addition: most cells are numbers and others are not; a cell is empty; values that name rows.
   StatusOr<TableColumn> Finish(const TableOptions& options) const;
+  // Of a column that Finish refuses: the options that settle it without a guess. Empty: there are none.
+  TableRemedies Remedies() const;
 
  private:
   Status CheckValues(const std::string& file) const;

@@ -88,6 +88,12 @@ bool OddCells::AmongNumbers(int64_t numbers) const {
   return valued == 0 || 2 * (numbers + numeric_ + of_one_word) > valued;
 }
 
+std::vector<std::string> OddCells::Texts() const {
+  std::vector<std::string> texts;
+  for (const auto& [text, seen] : texts_) texts.push_back(text);
+  return texts;
+}
+
 std::string OddCells::Cells(int64_t cells) const {
   std::vector<std::pair<std::string, Seen>> texts(texts_.begin(), texts_.end());
   std::ranges::stable_sort(texts, {}, [](const auto& text) { return text.second.line; });

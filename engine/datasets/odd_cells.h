@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace rivulet {
 
@@ -19,6 +20,9 @@ class OddCells {
  public:
   void See(const std::string& cell, int64_t line);  // a cell that is neither empty nor a finite number
   int64_t count() const { return count_; }
+  // Whether each of these cells says that a value is missing, and the first few of their texts.
+  bool AreMarks() const { return marks_ == count_; }
+  std::vector<std::string> Texts() const;
   // Whether the column is one of numbers but for these cells: most of its cells with a value are numbers, look like
   // numbers, or are numbers beside one and the same word, such as kg. `numbers` is how many are.
   bool AmongNumbers(int64_t numbers) const;

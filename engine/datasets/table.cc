@@ -96,7 +96,9 @@ Status AllOf(const std::vector<Status>& refused) {
   return DataLoss("{}", lines);
 }
 
-StatusOr<TableColumns> FitTable(const TableOptions& options, const DataProgress& progress) {
+// `remedies`, where given, becomes what settles all columns that are refused; empty where it settles one of them only.
+StatusOr<TableColumns> FitTable(const TableOptions& options, const DataProgress& progress,
+                                TableRemedies* remedies = nullptr) {
   RIVULET_ASSIGN_OR_RETURN(const auto table, TableReader::Open(options.from, options));
   RIVULET_ASSIGN_OR_RETURN(const std::vector<size_t> places, FeaturePlaces(*table, options));
   RIVULET_ASSIGN_OR_RETURN(TargetFit target, TargetFit::Create(*table, options));
@@ -120,10 +122,15 @@ StatusOr<TableColumns> FitTable(const TableOptions& options, const DataProgress&
   columns.standardised = options.standardise;
   RIVULET_RETURN_IF_ERROR(target.Finish(columns));
   std::vector<Status> refused;
+  TableRemedies found;
+  bool all_settled = true;
   for (size_t i = 0; i < places.size(); ++i) {
     StatusOr<TableColumn> fitted = fits[i].Finish(options);
     if (!fitted.ok()) {
       refused.push_back(fitted.status());
+      const TableRemedies of_column = fits[i].Remedies();
+      all_settled = all_settled && !of_column.empty();
+      found.Add(of_column);
       continue;
     }
     TableColumn column = *std::move(fitted);
@@ -131,6 +138,7 @@ StatusOr<TableColumns> FitTable(const TableOptions& options, const DataProgress&
     if (const auto part = parts.find(column.name); part != parts.end()) column.feature = part->second;
     columns.features.push_back(std::move(column));
   }
+  if (remedies != nullptr && all_settled) *remedies = found;
   if (!refused.empty()) return AllOf(refused);
   if (columns.feature_count() > static_cast<int64_t>(kMaxFeatures))
     return DataLoss("{}: its columns make {} features, more than {}; leave some out", options.from,
@@ -268,6 +276,50 @@ Status CheckSameTarget(const TableColumns& columns, const TableOptions& options)
 }
 
 }  // namespace
+
+void TableRemedies::Add(const TableRemedies& more) {
+  const auto add = [](std::vector<std::string>& to, const std::vector<std::string>& from) {
+    for (const std::string& text : from)
+      if (std::ranges::find(to, text) == to.end()) to.push_back(text);
+  };
+  add(without, more.without);
+  add(missing, more.missing);
+  fill_missing = fill_missing || more.fill_missing;
+}
+
+void TableRemedies::AddTo(TableOptions& options) const {
+  options.without.insert(options.without.end(), without.begin(), without.end());
+  options.missing.insert(options.missing.end(), missing.begin(), missing.end());
+  options.fill_missing = options.fill_missing || fill_missing;
+}
+
+StatusOr<TableRemedies> FindRemedies(const TableOptions& options, const DataProgress& progress) {
+  TableRemedies found;
+  if (!options.columns.empty()) return found;
+  for (const std::string& file : {options.from, options.test}) {
+    if (file.empty()) continue;
+    while (true) {  // ends: each pass finds an option that is new, or is the last
+      TableOptions settled = options;
+      settled.from = file;
+      settled.test.clear();
+      settled.test_every = 0;  // cells of rows for the test are read as well
+      found.AddTo(settled);
+      TableRemedies more;
+      const StatusOr<TableColumns> fitted = FitTable(settled, progress, &more);
+      if (fitted.ok()) break;
+      // A test of few rows says nothing of a column's values; that a cell is no number, it says.
+      if (file == options.test) more.without.clear();
+      if (more.empty()) {
+        if (file == options.test) break;
+        return fitted.status();
+      }
+      const size_t before = found.without.size() + found.missing.size() + (found.fill_missing ? 1 : 0);
+      found.Add(more);
+      if (found.without.size() + found.missing.size() + (found.fill_missing ? 1 : 0) == before) return fitted.status();
+    }
+  }
+  return found;
+}
 
 StatusOr<TableCounts> ImportTable(FileSystem& fs, const TableOptions& options, const DataProgress& progress) {
   RIVULET_RETURN_IF_ERROR(CheckRoles(options));

@@ -90,6 +90,17 @@ struct TableOptions {
   int64_t test_every = 0;     // every so manyth row of `from` is for the test; 0: none
 };
 
+// Options that let an import take columns which it would refuse, as far as they guess no value and disclose none.
+struct TableRemedies {
+  std::vector<std::string> without;  // columns whose values name rows, that are empty, or that make no category
+  std::vector<std::string> missing;  // texts such as NA, which say that a number is missing
+  bool fill_missing = false;
+  bool empty() const { return without.empty() && missing.empty() && !fill_missing; }
+  // Adds those of `more` that are not there, and the same to an import's options.
+  void Add(const TableRemedies& more);
+  void AddTo(TableOptions& options) const;
+};
+
 struct TableCounts {
   int64_t train = 0, test = 0;
   double largest_target = 0;  // the greatest magnitude of a target that is a number
@@ -113,5 +124,11 @@ struct TableCounts {
 // category or 10,000 classes, labels that are no classes, or neither 0 nor 1, targets that are no numbers, a key that
 // cannot name a client, no rows. Columns that are refused have a line each.
 StatusOr<TableCounts> ImportTable(FileSystem& fs, const TableOptions& options, const DataProgress& progress = {});
+
+// What `options` lack for ImportTable to take every column, in all rows of `from` and `test`; empty where they lack
+// nothing or name `columns`. The files are read once for every column that hides another fault, most often once or
+// twice. Errors as ImportTable, where a column is refused that these options do not settle: `$5` has a unit that only a
+// reader knows.
+StatusOr<TableRemedies> FindRemedies(const TableOptions& options, const DataProgress& progress = {});
 
 }  // namespace rivulet

@@ -235,10 +235,26 @@ std::map<std::string, const Function*> CalledFunctions(const Graph& graph) {
   return called;
 }
 
+// Fields of newer TensorFlow's that repeat the types of values, or say where Python made a node. The binary form keeps
+// them as unknown fields; the text form names them. Any other unknown field is a mistake.
+bool IsForeignField(std::string_view name) {
+  static const std::unordered_set<std::string_view> kFields = {
+      "experimental_type", "experimental_full_type", "handle_data", "is_distributed_communication", "debug_info"};
+  return kFields.contains(name);
+}
+
+// The first error of a text, or the first field that is neither known nor a foreign one: the parser skips an unknown
+// field with a warning that ends in its name, in quotes.
 class ErrorText : public google::protobuf::io::ErrorCollector {
  public:
   void AddError(int line, int column, const std::string& message) override {
     if (text_.empty()) text_ = fmt::format("line {}, column {}: {}", line + 1, column + 1, message);
+  }
+  void AddWarning(int line, int column, const std::string& message) override {
+    const size_t end = message.rfind('"'), begin = end == 0 ? message.npos : message.rfind('"', end - 1);
+    if (end == message.npos || begin == message.npos ||
+        !IsForeignField(std::string_view(message).substr(begin + 1, end - begin - 1)))
+      AddError(line, column, message);
   }
   const std::string& text() const { return text_; }
 
@@ -289,7 +305,9 @@ StatusOr<Graph> ParseGraphText(std::string_view text, const GraphImport& options
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&errors);
   parser.SetRecursionLimit(kMostNested);
-  if (!parser.ParseFromString(std::string(text), &def)) return DataLoss("the text is no GraphDef; {}", errors.text());
+  parser.AllowUnknownField(true);
+  if (!parser.ParseFromString(std::string(text), &def) || !errors.text().empty())
+    return DataLoss("the text is no GraphDef; {}", errors.text());
   return Build(std::move(def), options);
 }
 

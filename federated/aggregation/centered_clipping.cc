@@ -41,7 +41,7 @@ class CenteredClipping final : public WholeUpdatesRule {
 
 RIVULET_UPDATES_RULE("centered_clipping",
                      {Float("tau", 1, "Radius within which an update counts whole.").Above(0),
-                      Float("iterations", 1, "How often the centre is made anew.").Between(1, 1000)},
+                      Float("iterations", 1, "Steps in which the centre is corrected.").Between(1, 1000)},
                      [](const Settings& settings) {
                        return std::unique_ptr<const UpdatesRule>(
                            std::make_unique<CenteredClipping>(settings.number("tau"), settings.number("iterations")));

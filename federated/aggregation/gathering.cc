@@ -250,8 +250,16 @@ StatusOr<ServerInput> Gathering::Finish(const Staleness& staleness) && {
   return input;
 }
 
+bool IsDefinedWithoutUpdates(const AggregationSpec& spec) {
+  return spec.rule == "mean" && !spec.secure.on() && std::ranges::all_of(spec.parts, [](const PartSpec& part) {
+           return !part.optional && part.denominator.kind == Denominator::Kind::kConstant;
+         });
+}
+
 StatusOr<ServerInput> Gathering::FinishUndivided(const Staleness& staleness) && {
   std::erase_if(gathered_, [](const auto& gathered) { return gathered.second.empty(); });
+  const bool without = gathered_.empty() && IsDefinedWithoutUpdates(spec());
+  if (without) gathered_.emplace(0, EmptyPartial(spec(), 0));
   if (gathered_.empty()) return FailedPrecondition("no update was folded, so there is no mean of any");
   std::vector<int64_t> factors;
   for (const auto& [base, partial] : gathered_) {
@@ -284,7 +292,7 @@ StatusOr<ServerInput> Gathering::FinishUndivided(const Staleness& staleness) && 
     ServerInput::Part& made = input.parts.emplace_back();
     made.name = spec().parts[p].name;
     if (nonzeros > 0) made.lost_fraction = static_cast<double>(lost) / static_cast<double>(nonzeros);
-    if (updates > 0) RIVULET_RETURN_IF_ERROR(FinishPart(p, shares, input, made));
+    if (updates > 0 || without) RIVULET_RETURN_IF_ERROR(FinishPart(p, shares, input, made));
   }
   return input;
 }

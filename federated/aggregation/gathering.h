@@ -27,6 +27,10 @@ using PartCodecs = std::vector<std::unique_ptr<const Codec>>;
 // Of the parts of a spec, in its order. NOT_FOUND names the nearest codec.
 StatusOr<PartCodecs> CodecsOf(const AggregationSpec& spec);
 
+// Whether a version of no updates is defined, with a mean of 0 in every part: plain sums over constants. A private
+// version divides by the planned number of updates, so that a cohort of nobody releases noise alone.
+bool IsDefinedWithoutUpdates(const AggregationSpec& spec);
+
 class Gathering : public Aggregation {
  public:
   Status Check(const UpdateView& update, const Weights& weights) const override;

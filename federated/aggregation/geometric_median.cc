@@ -41,7 +41,7 @@ class GeometricMedian final : public WholeUpdatesRule {
 
 RIVULET_UPDATES_RULE("geometric_median",
                      {Float("smoothing", 1e-6, "Least distance that is divided by.").Above(0),
-                      Float("iterations", 3, "How often the weights are made anew.").Between(0, 1000)},
+                      Float("iterations", 3, "Steps in which the weights are corrected.").Between(0, 1000)},
                      [](const Settings& settings) {
                        return std::unique_ptr<const UpdatesRule>(std::make_unique<GeometricMedian>(
                            settings.number("smoothing"), settings.number("iterations")));

@@ -14,7 +14,7 @@ Setting Tau() {
 }
 
 Setting ClippingIterations() {
-  Setting iterations = Integer("iterations", 3, "How often the centre is made anew.").Between(1, 1000);
+  Setting iterations = Integer("iterations", 3, "Steps in which the centre is corrected.").Between(1, 1000);
   iterations.example = "1";
   return iterations;
 }

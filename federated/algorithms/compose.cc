@@ -113,7 +113,14 @@ StatusOr<Composition> Compose(const Scenario& scenario, const ModelLayout& layou
   spec.max_weight = scenario.server.max_weight;
   RIVULET_RETURN_IF_ERROR(ValidateSpec(spec));
   const PrivacyConfig& privacy = scenario.privacy;
-  if (privacy.clip > 0) composition.mechanisms.push_back({"clip", {{"norm", privacy.clip}}});
+  if (privacy.clip > 0 && !composition.sent_in_clips)
+    composition.mechanisms.push_back({"clip", {{"norm", privacy.clip}}});
+  if (const CentralNoise& noise = composition.noise; noise.by_clients()) {
+    composition.mechanisms.push_back({"discrete_gaussian",
+                                      {{"fraction_bits", static_cast<double>(noise.fraction_bits)},
+                                       {"parameter", noise.each},
+                                       {"source", std::string(noise.seeded ? "seeded" : "secure")}}});
+  }
   if (privacy.clip > 0 && privacy.noise > 0) {
     composition.mechanisms.push_back(
         {"noise", {{"deviation", privacy.noise * privacy.clip}, {"source", privacy.noise_source}}});

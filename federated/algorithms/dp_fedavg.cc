@@ -9,22 +9,32 @@
 // The noise is an exact discrete Gaussian on the integer sums (federated/privacy/sum_noise.h), of z times the norm that
 // one rounded update has at most. Without clip and noise, and with an update of each planned client, it is federated
 // averaging with uniform weights, to the bit. The paper draws each client with a probability: selection.name =
-// "poisson". The coordinator accounts for the rounds (coordinator/run_privacy.h). The models alone are private: the
+// "poisson". With clip_quantile the clip follows a quantile of the updates' norms (Andrew et al. 2021,
+// arXiv:1905.03871): a number that goes with each task, and moves by one more noised word of the sums. The coordinator
+// accounts for the rounds (coordinator/run_privacy.h). The models alone are private: the
 // server and its history see what each client reports.
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <numeric>
+#include <string_view>
 
 #include "federated/algorithms/algorithm.h"
 #include "federated/algorithms/most_updates.h"
+#include "federated/numbers/number_rule.h"
+#include "federated/privacy/adaptive_clip.h"
 #include "federated/privacy/banded_noise.h"
+#include "federated/privacy/distributed_noise.h"
 #include "federated/privacy/sum_noise.h"
 
 namespace rivulet {
 namespace {
 
 constexpr char kSecure[] = "secure", kSeeded[] = "seeded";
+constexpr char kCentral[] = "central", kDistributed[] = "distributed";
+// Whole numbers of units that float32 holds, and the deviations beyond which a value of noise is never drawn.
+constexpr int kUnitBits = 23;
+constexpr double kReachInDeviations = 12;
 
 Setting NoiseMultiplier() {
   Setting z = Float("noise_multiplier", 1,
@@ -46,6 +56,16 @@ Setting NoiseSource() {
   return source;
 }
 
+Setting NoiseBy() {
+  Setting by = Text("noise", kCentral,
+                    "`central`: the server adds the noise to the sum, and is trusted with updates. `distributed`: each "
+                    "client adds its share to its own update before it is summed (Kairouz et al. 2021, "
+                    "arXiv:2102.06387), so the server never has a sum without noise. It needs `privacy.secure`.")
+                   .OneOf({kCentral, kDistributed});
+  by.example = "\"distributed\"";
+  return by;
+}
+
 Setting Bands() {
   Setting bands =
       Integer("bands", 1,
@@ -55,6 +75,34 @@ Setting Bands() {
           .Between(1, privacy::kMostBands);
   bands.example = "8";
   return bands;
+}
+
+Setting ClipQuantile() {
+  Setting quantile =
+      Float("clip_quantile", 0,
+            "Adaptive clipping (Andrew et al. 2021, arXiv:1905.03871): the clip starts at `privacy.clip` "
+            "and follows this quantile of the updates' norms. 0: the clip stays.")
+          .Between(0, 0.999);
+  quantile.example = "0.5";
+  return quantile;
+}
+
+Setting ClipLearningRate() {
+  Setting rate = Float("clip_learning_rate", 0.2,
+                       "How fast the logarithm of the clip follows; read where `clip_quantile` is above 0.")
+                     .Between(0, 10);
+  rate.example = "0.1";
+  return rate;
+}
+
+Setting ClipCountStddev() {
+  Setting deviation = Float("clip_count_stddev", 0,
+                            "Standard deviation of the noise in the number of unclipped updates, sigma_b of the paper. "
+                            "The noise in the updates grows so that both together spend `noise_multiplier`. 0: "
+                            "`server.clients_per_round` / 20.")
+                          .Between(0, 1e6);
+  deviation.example = "5";
+  return deviation;
 }
 
 double NormOf(const std::vector<double>& values) {
@@ -80,7 +128,7 @@ Status CheckNoise(const AlgorithmContext& context) {
         "the noise would be too small; leave it at \"f32\"",
         scenario.update.codec);
   }
-  if (scenario.server.sum_bits != 64) {
+  if (scenario.server.sum_bits != 64 && context.settings.text("noise") == kCentral) {
     return InvalidArgument(
         "[algorithm] name = \"dp_fedavg\" with server.sum_bits = {}: such sums have no room for exact noise; set it to "
         "64",
@@ -94,6 +142,111 @@ Status CheckNoise(const AlgorithmContext& context) {
   return absl::OkStatus();
 }
 
+// What adaptive clipping cannot be combined with, each by its key.
+Status CheckAdaptive(const AlgorithmContext& context) {
+  const Scenario& scenario = context.scenario;
+  const auto with = [](const std::string& key, const std::string& reason) {
+    return InvalidArgument("[algorithm] name = \"dp_fedavg\" with clip_quantile and {}: {}", key, reason);
+  };
+  if (scenario.privacy.clip == 0) {
+    return with("privacy.clip = 0", "the clip starts at privacy.clip; set it above 0, such as 0.1");
+  }
+  if (context.settings.integer("bands") > 1) {
+    return with("bands", "correlated noise needs one clip in all versions; set bands = 1, or clip_quantile = 0");
+  }
+  if (scenario.secure.on()) {
+    return with(fmt::format("privacy.secure = \"{}\"", scenario.secure.protocol),
+                "clipping adaptively is not available with secure sums; set clip_quantile = 0");
+  }
+  if (scenario.privacy.noise > 0) {
+    return with("privacy.noise", "clients' noise is a multiple of a fixed clip; set privacy.noise = 0");
+  }
+  if (scenario.server.base == "latest") {
+    return with("server.base = \"latest\"", "updates of one sum need one clip; leave it at \"committed\"");
+  }
+  if (scenario.update.codec != "f32") {
+    return with(fmt::format("update.codec = \"{}\"", scenario.update.codec),
+                "a decoded update may exceed the clip; leave it at \"f32\"");
+  }
+  if (context.layout.elements(Segment::kShared) > 0) {
+    return with("running statistics in the model",
+                "they would be clipped and scaled with the update; take a model without batch normalisation");
+  }
+  return absl::OkStatus();
+}
+
+// Deviation of the noise in the sum of +-1: twice that of the paper's sum of b - 1/2.
+double CountDeviation(const AlgorithmContext& context) {
+  const double stddev = context.settings.number("clip_count_stddev");
+  return 2 * (stddev > 0 ? stddev : static_cast<double>(context.scenario.server.clients_per_round) / 20);
+}
+
+Status ClipAdaptively(const AlgorithmContext& context, Composition& composition) {
+  RIVULET_RETURN_IF_ERROR(CheckAdaptive(context));
+  const Scenario& scenario = context.scenario;
+  composition.sent_in_clips = true;
+  composition.mechanisms = {{"adaptive_clip"}};
+  composition.numbers = {"clip"};
+  composition.number_rule = {"adaptive_clip",
+                             {{"first", scenario.privacy.clip},
+                              {"quantile", context.settings.number("clip_quantile")},
+                              {"learning_rate", context.settings.number("clip_learning_rate")},
+                              {"planned", static_cast<double>(scenario.server.clients_per_round)}}};
+  composition.aggregation.scalars = {{kUnclipped, "one"}};
+  const double z = context.settings.number("noise_multiplier"), deviation = CountDeviation(context);
+  if (z == 0 || (deviation > z && deviation >= 0.25)) return absl::OkStatus();
+  return InvalidArgument(
+      "[algorithm] name = \"dp_fedavg\" with clip_quantile: noise of the deviation {:g} in the number of unclipped "
+      "updates spends more than noise_multiplier = {:g} allows; set clip_count_stddev above {:g}, or raise "
+      "server.clients_per_round",
+      deviation / 2, z, std::max(z, 0.25) / 2);
+}
+
+// Honest clients in the smallest sum that can be revealed: the promise rests on their noise together.
+int64_t LeastHonest(const SecureConfig& secure) {
+  return secure.protocol == "arithmetic" ? secure.min_survivors : secure.least_sum;
+}
+
+// Noise of each client, sized for the smallest sum. The part's range leaves room for it, so no word wraps around.
+Status LetClientsAddNoise(const AlgorithmContext& context, Composition& composition) {
+  const Scenario& scenario = context.scenario;
+  const auto refuse = [](std::string_view reason) {
+    return InvalidArgument("[algorithm] name = \"dp_fedavg\" with noise = \"distributed\": {}", reason);
+  };
+  if (!scenario.secure.on()) {
+    return refuse("the coordinator would see single updates, whose own noise is small; set privacy.secure");
+  }
+  if (context.settings.integer("bands") > 1) {
+    return refuse("clients cannot correlate the noise of versions; set bands = 1");
+  }
+  if (scenario.privacy.noise > 0) return refuse("privacy.noise adds other noise of each client; set it to 0");
+  CentralNoise& noise = composition.noise;
+  PartSpec& delta = composition.aggregation.parts[0];
+  const int64_t honest = LeastHonest(scenario.secure), most = MostUpdatesOf(scenario);
+  const double each = noise.multiplier * noise.clip / std::sqrt(static_cast<double>(honest));
+  const double reach = noise.clip * (1 + 0x1p-20) + kReachInDeviations * each;
+  const int reach_bits = static_cast<int>(std::ceil(std::log2(reach)));
+  if (reach_bits < -30 || reach_bits > 30) {
+    return refuse(
+        fmt::format("values reach {:g} with their noise, and words take 2^-30 to 2^30; change privacy.clip", reach));
+  }
+  delta.value_bits = reach_bits;
+  const int count_bits = std::bit_width(static_cast<uint64_t>(most - 1));
+  const int of_words = static_cast<int>(scenario.server.sum_bits) - 2 - reach_bits - count_bits;
+  noise.fraction_bits = std::min(kUnitBits - reach_bits, of_words);
+  const int64_t elements = context.layout.parameters();
+  const auto sized =
+      privacy::SizeDistributedNoise({.multiplier = noise.multiplier,
+                                     .sensitivity = privacy::NormInUnits({noise.clip, elements, noise.fraction_bits}),
+                                     .dimension = elements,
+                                     .least_honest = honest,
+                                     .most_clients = most});
+  if (!sized.ok()) return refuse(Message(sized.status()));
+  noise.contributors = honest;
+  noise.each = sized->each.value();
+  return absl::OkStatus();
+}
+
 StatusOr<Composition> DpFedAvg(const AlgorithmContext& context) {
   RIVULET_ASSIGN_OR_RETURN(Composition composition, FedAvg(context));
   const Scenario& scenario = context.scenario;
@@ -102,6 +255,8 @@ StatusOr<Composition> DpFedAvg(const AlgorithmContext& context) {
                                     .weigh = "one",
                                     .denominator = {.kind = Denominator::Kind::kConstant, .constant = planned}}};
   const double z = context.settings.number("noise_multiplier");
+  const bool adaptive = context.settings.number("clip_quantile") > 0;
+  if (adaptive) RIVULET_RETURN_IF_ERROR(ClipAdaptively(context, composition));
   if (z == 0) return composition;
   RIVULET_RETURN_IF_ERROR(CheckNoise(context));
   // Sums as fine as exact noise takes; a coarser setting stays.
@@ -113,26 +268,33 @@ StatusOr<Composition> DpFedAvg(const AlgorithmContext& context) {
         "= {} or more, so that noise of one client's versions is independent",
         bands, bands);
   }
-  const int finest = privacy::MostFractionBits(z, scenario.privacy.clip, bands);
+  const double clip = adaptive ? 1 : scenario.privacy.clip;  // of what is sent
+  const double of_sums = adaptive ? privacy::UpdateMultiplierFor(z, CountDeviation(context)) : z;
+  const int finest = privacy::MostFractionBits(of_sums, clip, bands);
   const int count_bits = std::bit_width(static_cast<uint64_t>(MostUpdatesOf(scenario) - 1));
   delta.value_bits = std::max(delta.value_bits, delta.sum_bits - 2 - count_bits - finest);
-  composition.noise = {z,
-                       scenario.privacy.clip,
-                       context.settings.text("noise_source") == kSeeded,
-                       SamplingRateOf(scenario),
-                       bands,
-                       separation,
-                       z / NormOf(privacy::SquareRootBands(bands))};
+  composition.noise = {.multiplier = z,
+                       .clip = clip,
+                       .seeded = context.settings.text("noise_source") == kSeeded,
+                       .sampling_rate = SamplingRateOf(scenario),
+                       .bands = bands,
+                       .separation = separation,
+                       .count_deviation = adaptive ? CountDeviation(context) : 0,
+                       .claimed = z / NormOf(privacy::SquareRootBands(bands))};
+  if (context.settings.text("noise") == kDistributed) {
+    RIVULET_RETURN_IF_ERROR(LetClientsAddNoise(context, composition));
+  }
   return composition;
 }
 
 RIVULET_ALGORITHM(
     dp_fedavg_registration, "dp_fedavg", "McMahan et al. 2018, arXiv:1710.06963, algorithm 1",
-    "Federated averaging with differential privacy for clients that trust the server: each clips its update to the "
-    "norm `privacy.clip`, and the server adds an exact discrete Gaussian to their sum. All updates count the same, and "
-    "the sum is divided by `server.clients_per_round` for any number of updates. Each round has its epsilon, and "
+    "Federated averaging with differential privacy: each client clips its update to the norm `privacy.clip`, and their "
+    "sum gets exact discrete Gaussian noise, from a trusted server or from the clients. All updates count the same, "
+    "and the sum is divided by `server.clients_per_round` for any number of updates. Each round has its epsilon, and "
     "`privacy.epsilon` ends the run.",
-    {NoiseMultiplier(), NoiseSource(), Bands()}, DpFedAvg,
+    {NoiseMultiplier(), NoiseSource(), NoiseBy(), Bands(), ClipQuantile(), ClipLearningRate(), ClipCountStddev()},
+    DpFedAvg,
     "K = server.clients_per_round,  S = privacy.clip,  z = noise_multiplier\n"
     "w ← w + server.learning_rate · ( (1/K) · Σ_k (w_k − w) · min(1, S / ‖w_k − w‖) + N(0, (z · S / K)²) )");
 

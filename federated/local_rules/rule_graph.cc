@@ -322,7 +322,7 @@ class RuleReader {
       return nodes_.Vector(flat);
     }
     if (of_step_.contains(text)) {
-      return Refuse(name, "'{}' was of the step, and 'end:' begins anew; calculate it there too", text.substr(0, 40));
+      return Refuse(name, "'{}' was of the step, and 'end:' starts over; calculate it there too", text.substr(0, 40));
     }
     return Refuse(name, "there is no '{}'{}", text.substr(0, 40), Mend(text));
   }

@@ -19,7 +19,7 @@ class AdaptiveMu final : public NumberRule {
   std::vector<std::string> Names() const override { return {kMu}; }
   ServerNumbers First() const override { return {{{kMu, first_}}, {}}; }
 
-  ServerNumbers Next(const ServerNumbers& before, std::span<const ReportedLoss> told) const override {
+  ServerNumbers Next(const ServerNumbers& before, std::span<const ReportedLoss> told, const Scalars&) const override {
     double sum = 0, examples = 0;
     for (const ReportedLoss& of : told) {
       if (!std::isfinite(of.loss)) continue;

@@ -26,7 +26,7 @@ class Agnostic final : public NumberRule {
   std::vector<std::string> Names() const override { return {kWeight}; }
   ServerNumbers First() const override { return {}; }
 
-  ServerNumbers Next(const ServerNumbers& before, std::span<const ReportedLoss> told) const override {
+  ServerNumbers Next(const ServerNumbers& before, std::span<const ReportedLoss> told, const Scalars&) const override {
     ServerNumbers next = before;
     if (!memory_) {
       for (auto& [client_id, of] : next.clients) of[kLoss] = 0;

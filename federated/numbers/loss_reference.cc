@@ -19,7 +19,7 @@ class LossReference final : public NumberRule {
   std::vector<std::string> Names() const override { return {kReference}; }
   ServerNumbers First() const override { return {{{kReference, first_}}, {}}; }
 
-  ServerNumbers Next(const ServerNumbers& before, std::span<const ReportedLoss> told) const override {
+  ServerNumbers Next(const ServerNumbers& before, std::span<const ReportedLoss> told, const Scalars&) const override {
     ServerNumbers next = before;
     bool found = false;
     for (const ReportedLoss& of : told) {

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,6 +33,9 @@ struct ReportedLoss {
   double loss = 0;  // "train_loss"
 };
 
+// The sum of clients' +1 (their update was at most the clip) and -1, among the sums that a rule reads.
+inline constexpr char kUnclipped[] = "unclipped";
+
 // Immutable, thread-safe. Every operation is rounded once, to double: the room is compiled without contraction.
 class NumberRule {
  public:
@@ -47,8 +51,13 @@ class NumberRule {
   // Of version 0.
   virtual ServerNumbers First() const = 0;
   // Of the version that was made from `before` by the updates of those who told, in the order of their tasks' names.
-  // Losses that are no number say nothing.
-  virtual ServerNumbers Next(const ServerNumbers& before, std::span<const ReportedLoss> told) const = 0;
+  // Losses that are no number say nothing. `sums`: of the version's scalars, by name; of a private run with the noise
+  // in them.
+  virtual ServerNumbers Next(const ServerNumbers& before, std::span<const ReportedLoss> told,
+                             const Scalars& sums) const = 0;
+  // The unit in which clients send updates that start from a version of `numbers`: the server multiplies their mean by
+  // it. Nullopt: as they are.
+  virtual std::optional<double> UnitOf(const ServerNumbers&) const { return std::nullopt; }
   // What a task of this client brings that starts from a version of `numbers`: all that Names() says.
   virtual Scalars Of(const ServerNumbers& numbers, const std::string& client_id) const = 0;
   // Of how many clients it keeps numbers, which lie in each version's file: a run by it has no more.

@@ -57,16 +57,24 @@ struct TaskPolicy {
   double staleness_exponent = 0;  // an update τ versions late counts 1 / (1 + τ)^this
 };
 
-// Noise that the server adds to the integer sums of each version (federated/privacy/sum_noise.h).
+// Noise in the integer sums of each version: added by the server (federated/privacy/sum_noise.h), or by each client to
+// its own update (federated/privacy/distributed_noise.h).
 struct CentralNoise {
-  double multiplier = 0;     // deviation over the clip; 0: none
-  double clip = 0;           // largest norm of an update
-  bool seeded = false;       // it follows from run.seed: a simulation's
-  double sampling_rate = 1;  // of Poisson cohorts; 1: of others
-  int64_t bands = 1;         // above 1: the noise of versions is correlated (federated/privacy/correlated_noise.h)
-  int64_t separation = 1;    // versions between two of one client's, as its selection keeps them
-  double claimed = 0;        // what one task spends, as the multiplier of one round: plans say it
+  double multiplier = 0;       // deviation over the clip; 0: none
+  double clip = 0;             // largest norm of an update
+  bool seeded = false;         // it follows from run.seed: a simulation's
+  double sampling_rate = 1;    // of Poisson cohorts; 1: of others
+  int64_t bands = 1;           // above 1: the noise of versions is correlated (federated/privacy/correlated_noise.h)
+  int64_t separation = 1;      // versions between two of one client's, as its selection keeps them
+  double count_deviation = 0;  // of the count that adaptive clipping needs, over its +-1; 0: none
+  double claimed = 0;          // what one task spends, as the multiplier of one round: plans say it
+  // Of noise by clients, in units of 2^-fraction_bits: the parameter of one client's, and the number of honest clients
+  // in the smallest sum that can be revealed; 0: the server adds the noise.
+  int64_t contributors = 0;
+  double each = 0;
+  int fraction_bits = 0;
   bool any() const { return multiplier > 0; }
+  bool by_clients() const { return contributors > 0; }
 };
 
 struct Composition {
@@ -87,9 +95,11 @@ struct Composition {
   // the model has local variables it is "params", whatever stands here.
   std::string personal;
   std::vector<PassBuilder> adaptation;  // what a client runs before it measures that; nothing of it is kept
-  AggregationSpec aggregation;          // how updates are summed, with the bounds that the plan states
-  std::vector<LocalPass> evaluation;    // of a task that measures a version; empty: the plan has none
-  std::vector<PieceSpec> mechanisms;    // what is done to an update before it is encoded
+  // Updates are sent as multiples of the task's number "clip", of a norm of at most 1, and no fixed clip applies.
+  bool sent_in_clips = false;
+  AggregationSpec aggregation;        // how updates are summed, with the bounds that the plan states
+  std::vector<LocalPass> evaluation;  // of a task that measures a version; empty: the plan has none
+  std::vector<PieceSpec> mechanisms;  // what is done to an update before it is encoded
   // What is done to the means before the server takes a step with them (federated/mechanisms/mean_mechanisms.h), and
   // what becomes of them. No plan says it, as clients have nothing to do with it.
   std::vector<PieceSpec> mean_mechanisms;

@@ -6,6 +6,7 @@
 
 #include "engine/base/mutex.h"
 #include "engine/base/sha256.h"
+#include "federated/privacy/adaptive_clip.h"
 #include "federated/privacy/correlated_noise.h"
 
 namespace rivulet::privacy {
@@ -17,6 +18,8 @@ constexpr double kClipTolerance = 0x1p-20;
 constexpr int64_t kStretch = int64_t{1} << 20;
 // Deviations up to it leave a factor of 2 to kMost for the norm's rounding.
 constexpr int kMostDeviationBits = 38;
+// A count's word has room in 64 bits: up to 2^40 units for each of 2^20, and the noise.
+constexpr double kMostCount = 0x1p20, kLeastCountDeviation = 0.25;
 
 }  // namespace
 
@@ -40,16 +43,31 @@ int MostFractionBits(double multiplier, double clip, int64_t bands) {
 }
 
 StatusOr<SumNoise> SumNoise::Create(std::shared_ptr<const NoiseKey> key, double multiplier, const SumBound& bound,
-                                    int64_t bands) {
-  const double sensitivity = NormInUnits(bound), unit = bands > 1 ? std::ldexp(1.0, kBandBits) : 1;
-  const auto scale = NoiseScale::AtLeast(multiplier * sensitivity * unit);
+                                    int64_t bands, double count_deviation) {
+  if (count_deviation > 0 && (bands > 1 || !(count_deviation > multiplier) || count_deviation < kLeastCountDeviation)) {
+    return InvalidArgument(
+        "a count with noise of the deviation {} beside sums of {} bands; it needs fresh noise, at least {}, and more "
+        "than the multiplier {} of both together",
+        count_deviation, bands, kLeastCountDeviation, multiplier);
+  }
+  double sensitivity = NormInUnits(bound);
+  const double unit = bands > 1 ? std::ldexp(1.0, kBandBits) : 1;
+  const double of_sums = count_deviation > 0 ? UpdateMultiplierFor(multiplier, count_deviation) : multiplier;
+  const auto scale = NoiseScale::AtLeast(of_sums * sensitivity * unit);
   if (!scale.ok()) {
     return OutOfRange(
         "noise of {} times a clip of {} has a deviation of {} units of 2^-{}, and exact noise takes {} to {}; change "
         "privacy.clip, the noise multiplier or server.value_bits",
         multiplier, bound.clip, multiplier * sensitivity, bound.fraction_bits, NoiseScale::kLeast, NoiseScale::kMost);
   }
+  const auto count_units = static_cast<int64_t>(count_deviation > 0 ? scale->value() / count_deviation : 0);
+  if (count_deviation > 0 && count_units < 1) {
+    return OutOfRange("a count with noise of the deviation {} takes units finer than 2^-{}; lower server.value_bits",
+                      count_deviation, bound.fraction_bits);
+  }
+  if (count_units > 0) sensitivity = std::ceil(std::hypot(sensitivity, static_cast<double>(count_units)));
   SumNoise noise(std::move(key), DiscreteGaussian(*scale), sensitivity, bound.elements);
+  noise.count_units_ = count_units;
   noise.unit_ = unit;
   if (bands > 1) noise.correlated_ = std::make_shared<Correlated>(noise.law_, WholeBands(bands), bound.elements);
   return noise;
@@ -79,6 +97,20 @@ Status SumNoise::Add(uint64_t version, std::span<int64_t> sums, int threads) con
     std::ranges::fill(stretch, 0);
   }
   return absl::OkStatus();
+}
+
+StatusOr<double> SumNoise::AddToCount(uint64_t version, double count) const {
+  if (!(std::abs(count) <= kMostCount) || count != std::trunc(count)) {
+    return InvalidArgument(
+        "version {} counts {} unclipped updates more than clipped ones; that is no whole number up "
+        "to {}",
+        version, count, kMostCount);
+  }
+  RIVULET_ASSIGN_OR_RETURN(const NoiseKey derived, key_->Derive(version, NoisePurpose::kClip));
+  int64_t noise = 0;
+  RIVULET_RETURN_IF_ERROR(DrawNoise(derived, law_, 0, {&noise, 1}));
+  const int64_t word = static_cast<int64_t>(count) * count_units_ + noise;
+  return static_cast<double>(word) / static_cast<double>(count_units_);
 }
 
 StatusOr<NoisedRounds> SumNoise::AsOneRound(int64_t versions, int64_t separation) const {

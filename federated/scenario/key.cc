@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "federated/scenario/keys.h"
+#include "federated/settings/whole_ratios.h"
 
 namespace rivulet::scenario {
 namespace {
@@ -107,6 +108,11 @@ Key&& Key::Operation() && {
   return std::move(*this);
 }
 
+Key&& Key::Ratios() && {
+  ratios_ = true;
+  return std::move(*this);
+}
+
 Key&& Key::Law() && {
   law_ = true;
   return std::move(*this);
@@ -152,6 +158,12 @@ Status Key::Set(const Value& value, std::string_view where, const std::string& f
     std::get<std::vector<LayerSpec>& (*)(Scenario&)>(field_)(scenario) =
         tables == nullptr ? std::vector<LayerSpec>() : *tables;
     return absl::OkStatus();
+  }
+  if (const auto* decimals = std::get_if<UnsupportedValue>(&value);
+      ratios_ && decimals != nullptr && !decimals->numbers.empty()) {
+    const StatusOr<std::vector<int64_t>> whole = WholeRatios(decimals->numbers);
+    if (!whole.ok()) return InvalidArgument("{} {}", subject, Message(whole.status()));
+    return Set(SettingValue(*whole), where, folder, scenario);
   }
   if (given == nullptr) return setting_.WrongType(subject, Describe(value));
   StatusOr<SettingValue> taken = setting_.Take(law_ ? NumberAsText(*given) : *given, subject);
@@ -272,7 +284,9 @@ ScenarioKey Key::Public() const {
   const std::string& words = setting_.default_in_words;
   return {name_,
           key_class_,
-          HoldsTables() ? "array of tables" : std::string(Name(setting_.type)),
+          HoldsTables() ? "array of tables"
+          : ratios_     ? "array of numbers"
+                        : std::string(Name(setting_.type)),
           words.empty() ? fmt::format("`{}`", Toml(Scenario())) : words,
           choice_ == nullptr ? setting_.Allowed() : allowed_,
           applies_when_,

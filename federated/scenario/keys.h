@@ -18,6 +18,7 @@ namespace rivulet::scenario {
 // A value as a TOML file or an override gives it. Anything no key can hold is described in words ("a table").
 struct UnsupportedValue {
   std::string what;
+  std::vector<double> numbers = {};  // of an array of decimals, which options that are ratios take
 };
 using Value = std::variant<SettingValue, std::vector<LayerSpec>, UnsupportedValue>;
 std::string Describe(const Value& value);  // `the string "x"`
@@ -60,6 +61,8 @@ class Key {
   // Made absolute when set; of the class "place". Of a list of NAME=PATH each path is.
   Key&& Path() &&;
   Key&& Operation() &&;  // of that class
+  // An array of numbers of which ratios alone count: decimals are taken as whole numbers of the same ratios.
+  Key&& Ratios() &&;
   // A law of chance (simulations/fleet/law.h), as text; a number is the law that is always that.
   Key&& Law() &&;
   // Applies only while `predicate` holds, which `selector` decides; `in_words` completes "only when …".
@@ -99,7 +102,7 @@ class Key {
   Setting setting_;
   std::string allowed_;  // of an option
   KeyClass key_class_ = KeyClass::kPlan;
-  bool path_ = false, or_none_ = false, law_ = false;
+  bool path_ = false, or_none_ = false, law_ = false, ratios_ = false;
   std::string selector_;
   Predicate predicate_;
   std::string applies_when_;

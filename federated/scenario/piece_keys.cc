@@ -9,6 +9,7 @@
 #include "engine/base/check.h"
 #include "engine/base/join.h"
 #include "federated/settings/setting_tables.h"
+#include "federated/settings/whole_ratios.h"
 
 namespace rivulet::scenario {
 namespace {
@@ -18,7 +19,7 @@ struct SharedOption {
   std::string name;
   std::vector<std::string> owners;
   std::vector<const Setting*> settings;
-  bool is_file = false;
+  bool is_file = false, ratios = false;
   std::string chooses;  // a kind
 };
 
@@ -34,6 +35,7 @@ std::vector<SharedOption> OptionsOf(std::string_view kind) {
       option->owners.push_back(table->name);
       option->settings.push_back(&setting);
       option->is_file = table->IsFile(setting.name);
+      option->ratios = table->HasTrait(RatioTrait(setting.name));
       option->chooses = table->KindChosenBy(setting.name);
     }
   }
@@ -133,6 +135,7 @@ std::vector<Key> OptionKeys(const PieceChoice& choice) {
                                     : setting.Allowed();
     Key key(shared, std::move(setting), allowed);
     if (option.is_file) std::move(key).Path();
+    if (option.ratios) std::move(key).Ratios();
     const bool every = option.owners.size() == pieces.size();
     if (!every || choice.or_none)
       std::move(key).When(

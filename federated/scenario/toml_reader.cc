@@ -120,8 +120,11 @@ Value ToArray(const toml::array& array) {
   if (texts.size() == array.size()) return texts;
   if (numbers.size() == array.size()) return numbers;
   if (tables.size() == array.size()) return tables;
-  const bool decimals = std::ranges::all_of(array, [](const toml::node& item) { return item.is_number(); });
-  if (decimals) return UnsupportedValue{"an array of decimals"};
+  std::vector<double> decimals;
+  for (const toml::node& item : array)
+    if (const std::optional<double> number = item.value<double>(); item.is_number() && number)
+      decimals.push_back(*number);
+  if (decimals.size() == array.size()) return UnsupportedValue{"an array of decimals", std::move(decimals)};
   return UnsupportedValue{"an array of other things"};
 }
 

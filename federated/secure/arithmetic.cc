@@ -27,7 +27,7 @@ class ArithmeticServer final : public SecureServer {
   explicit ArithmeticServer(int64_t min_survivors) : min_survivors_(min_survivors) {}
   int step() const override { return closed_ ? 1 : 0; }
   Status Accept(std::string_view client, std::string_view) override {
-    if (closed_) return FailedPrecondition("the sum is closed; '{}' came too late", client);
+    if (closed_) return FailedPrecondition("the sum is closed; '{}' was late", client);
     if (!clients_.insert(std::string(client)).second) return AlreadyExists("'{}' has given its words before", client);
     return absl::OkStatus();
   }

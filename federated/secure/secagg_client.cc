@@ -40,7 +40,7 @@ Status SecAggClient::Begin(int step) {
     if (!setup_.refusals.Holds(Refusal::kSecondAnswer)) return absl::OkStatus();
     return FailedPrecondition("step {} of this attempt was answered before; a step is answered once", step);
   }
-  if (step > next_step_) return FailedPrecondition("step {} was asked for before step {}", step, next_step_);
+  if (step > next_step_) return FailedPrecondition("step {} was requested before step {}", step, next_step_);
   ++next_step_;
   return absl::OkStatus();
 }

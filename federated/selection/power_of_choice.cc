@@ -42,22 +42,21 @@ class PowerOfChoice final : public Selector {
 };
 
 Setting Candidates() {
-  Setting candidates = Integer("candidates", 0,
-                               "Candidates drawn, of which those with the highest loss are asked; 0: twice the wanted "
-                               "number.")
-                           .Between(0, 1e8);
+  Setting candidates =
+      Integer("candidates", 0,
+              "Candidates drawn, of which those with the highest loss are selected; 0: twice the wanted number.")
+          .Between(0, 1e8);
   candidates.example = "30";
   return candidates;
 }
 
-RIVULET_SELECTOR(
-    power_of_choice_registration, "power_of_choice",
-    "The candidates are `candidates` clients, drawn by their examples as in `weighted`. Those with the highest last "
-    "training loss are asked, after those that have not trained yet (Cho et al. 2020, arXiv:2010.01243, rpow-d, which "
-    "costs no communication).",
-    {Candidates()}, [](const Settings& settings) -> std::unique_ptr<const Selector> {
-      return std::make_unique<PowerOfChoice>(settings.integer("candidates"));
-    });
+RIVULET_SELECTOR(power_of_choice_registration, "power_of_choice",
+                 "The candidates are `candidates` clients, drawn by their examples as in `weighted`. Those with the "
+                 "highest last training loss are selected, after those that have not trained yet (Cho et al. 2020, "
+                 "arXiv:2010.01243, rpow-d, which costs no communication).",
+                 {Candidates()}, [](const Settings& settings) -> std::unique_ptr<const Selector> {
+                   return std::make_unique<PowerOfChoice>(settings.integer("candidates"));
+                 });
 
 }  // namespace
 }  // namespace rivulet

@@ -48,7 +48,7 @@ class RoundRobin final : public Selector {
 
 RIVULET_SELECTOR(
     round_robin_registration, "round_robin",
-    "Clients take part in turns. The one that took part least recently is asked first, so that no client repeats "
+    "Clients take part in turns. The one that took part least recently is selected first, so that no client repeats "
     "before all others took part (the separation of Kairouz et al. 2021, arXiv:2103.00039, section 3).",
     {}, [](const Settings&) -> std::unique_ptr<const Selector> { return std::make_unique<RoundRobin>(); });
 

@@ -27,13 +27,13 @@ StatusOr<std::unique_ptr<AllowList>> AllowList::Open(CoordinatorApi& api, FileSy
                                                      std::function<void(const std::string&)> tell,
                                                      AdmissionHooks hooks) {
   auto admission = std::unique_ptr<AllowList>(new AllowList(api, fs, path, std::move(tell), std::move(hooks)));
-  MutexLock lock(admission->mutex_);
   RIVULET_RETURN_IF_ERROR(admission->Read());
   return admission;
 }
 
 Status AllowList::Read() {
   RIVULET_ASSIGN_OR_RETURN(std::string text, fs_.ReadAll(path_));
+  MutexLock lock(mutex_);
   if (text == text_) return absl::OkStatus();
   text_ = std::move(text);
   RIVULET_ASSIGN_OR_RETURN(names_, ParseClientNames(text_, path_));
@@ -44,11 +44,12 @@ Status AllowList::Admit(const Caller& caller) {
   {
     MutexLock lock(mutex_);
     if (names_.contains(caller.name) || aggregators_.contains(caller.name)) return absl::OkStatus();
-    if (const Status read = Read(); !read.ok()) {
-      teller_.Tell(fmt::format("the list of clients was not read anew: {}", Message(read)));
-    } else if (names_.contains(caller.name)) {
-      return absl::OkStatus();
-    }
+  }
+  if (const Status read = Read(); !read.ok()) {
+    teller_.Tell(fmt::format("the list of clients could not be read again: {}", Message(read)));
+  } else {
+    MutexLock lock(mutex_);
+    if (names_.contains(caller.name)) return absl::OkStatus();
   }
   if (hooks_.approved && hooks_.approved(caller.name)) return absl::OkStatus();
   if (hooks_.on_stranger && CheckDisplayName("a client's name", caller.name).ok()) hooks_.on_stranger(caller.name);

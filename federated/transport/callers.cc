@@ -13,7 +13,7 @@ Status OperatorOf(const grpc::ServerContextBase& context, PeerIdentity peer, Ope
     // Nothing proves who it is but that it is on this machine.
     if (!IsLoopbackPeer(context.peer())) {
       return PermissionDenied(
-          "without TLS only the coordinator's own machine may steer it, and this call came from elsewhere; call "
+          "without TLS only the coordinator's own machine may steer it, and this call is from another machine; call "
           "127.0.0.1 there, or use --tls and an operator's certificate");
     }
     caller->name = "local";

@@ -39,7 +39,7 @@ class Reader final : public ChunkReader {
     RIVULET_ASSIGN_OR_RETURN(fresh_, ReadChunk());
     if (!fresh_) return absl::OkStatus();
     if (chunk_.total_bytes < position_) {
-      return DataLoss("the coordinator says a blob has {} bytes, and was asked from byte {}", chunk_.total_bytes,
+      return DataLoss("the coordinator says a blob has {} bytes, and the request began at byte {}", chunk_.total_bytes,
                       position_);
     }
     total_bytes_ = chunk_.total_bytes;
@@ -59,7 +59,7 @@ class Reader final : public ChunkReader {
       if (chunk_.data.size() == 0) continue;
       // Damaged on the way, and not what the coordinator keeps: the same bytes can be had again.
       if (chunk_.data.Crc() != chunk_.crc) {
-        return DataLoss("the {} bytes from byte {} of a download came damaged", chunk_.data.size(), position_);
+        return DataLoss("the {} bytes from byte {} of a download arrived damaged", chunk_.data.size(), position_);
       }
       position_ += chunk_.data.size();
       if (position_ > total_bytes_) {

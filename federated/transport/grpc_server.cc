@@ -28,13 +28,12 @@ namespace {
 // Of whoever speaks for `serves`; its certificate, where there is one, says what it may be.
 Status CheckServes(const ServedStreams& shared, const Caller& caller, Serves::Kind serves) {
   if (serves == Serves::Kind::kAny && !shared.admit_sites) {
-    return PermissionDenied("'{}' wants to speak for every client of the run, and no such site is admitted here",
+    return PermissionDenied("'{}' asks for the tasks of every client of the run, and no such site is admitted here",
                             caller.name);
   }
   if (serves == Serves::Kind::kNames && !shared.admit_aggregators) {
     return PermissionDenied(
-        "'{}' wants to speak for the clients that call it, and no aggregator is admitted here; start this coordinator "
-        "with "
+        "'{}' is no admitted aggregator, and asks for the tasks of its clients; start this coordinator with "
         "--aggregators",
         caller.name);
   }

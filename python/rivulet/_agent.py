@@ -158,7 +158,7 @@ class _Agent:
             try:
                 result = upload.send(self._connection)
             except CallError as error:
-                # Waits begin anew only when more has been staged than ever before: a connection that breaks at the same
+                # Waits start over only when more has been staged than ever before: a connection that breaks at the same
                 # byte each time is not tried again without a pause.
                 if upload.furthest > furthest:
                     backoff.reset()

@@ -39,7 +39,7 @@ Status AddCounts(std::string_view bytes, LocalTaskServer::Folded& all) {
   }
   for (PartSums& part : all.partial.parts) {
     for (int64_t* const count : {&part.weight_sum, &part.updates, &part.nonzeros, &part.lost_nonzeros}) {
-      *count += counts.Number<int64_t>();
+      if (__builtin_add_overflow(*count, counts.Number<int64_t>(), count)) counts.Refuse();
     }
   }
   for (WideSum& scalar : all.partial.scalars) {

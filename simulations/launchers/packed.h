@@ -1,6 +1,6 @@
 // Serialization of text and numbers between processes of one program on one machine or cluster. Fields are read in the
 // order of writing. Numbers are 8 bytes, text its length and its bytes. A read beyond the end gives empty text or 0,
-// and ok() is then false.
+// and ok() is then false, as it is after a value out of its range.
 #pragma once
 
 #include <cstdint>
@@ -43,6 +43,15 @@ class Unpacker {
     if (const std::string_view piece = Piece(8); piece.size() == 8) std::memcpy(&number, piece.data(), sizeof(number));
     return number;
   }
+  // One of an enumeration's values, of which `last` is the last and 0 the first.
+  template <typename E>
+  E OneOf(E last) {
+    const auto number = Number<int64_t>();
+    if (number >= 0 && number <= static_cast<int64_t>(last)) return static_cast<E>(number);
+    ok_ = false;
+    return E{};
+  }
+  void Refuse() { ok_ = false; }
   bool ok() const { return ok_; }
 
  private:

@@ -114,8 +114,9 @@ struct RankFollowerOptions {
   StatusOr<TrainingDevice> device = TrainingDevice();
 };
 
-// All that a rank other than 0 does: whatever rank 0 says, until it says that this was all. An error has been told to
-// rank 0 too, which ends the run.
+// All that a rank other than 0 does: the orders of rank 0, until it dismisses the ranks. Errors of tasks go to rank 0,
+// which ends the run and prints them. INTERNAL: rank 0 sent an order that this program does not know or cannot read.
+// Rank 0 then waits for an answer without end, so the process must end all ranks.
 Status FollowRanks(Ranks& ranks, RankFollowerOptions options);
 // Called by rank 0, once, after any end of the run: the others end.
 void DismissRanks(Ranks& ranks);

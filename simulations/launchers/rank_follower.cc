@@ -140,10 +140,14 @@ class RankFollower {
   int workers() const { return workers_; }
   std::string_view trains_on() const { return trains_on_; }
 
-  // Takes part in all that is done together, whatever happens: what is wrong is said in the report.
-  void Step(Ranks& ranks, Unpacker& order) {
+  // Takes part in every exchange of the step, also after an error, which the report names. INTERNAL: the order cannot
+  // be read, so that the step's exchanges are unknown.
+  Status Step(Ranks& ranks, Unpacker& order) {
     const std::vector<TaskGathering> gatherings = TakeAll(order, TakeGathering);
     inputs_.Take(order);
+    if (!order.ok()) {
+      return Internal("rank 0 sends a step that this program cannot read; start one program on all ranks");
+    }
     const std::string bytes = ranks.Scatter({});
     Unpacker part(bytes);
     std::vector<Task> tasks;
@@ -151,7 +155,7 @@ class RankFollower {
       tasks.push_back(TakeTask(part));
       states_.Bring(tasks.back().state_of, StateBlob(part.Text()));
     }
-    if (wrong_.ok() && (!order.ok() || !part.ok())) wrong_ = Internal("rank 0 sends another version of the messages");
+    if (wrong_.ok() && !part.ok()) wrong_ = Internal("rank 0 sends another version of the messages");
     StatusOr<LocalTaskServer::Done> done = wrong_.ok() ? slice_.Do(std::move(tasks)) : wrong_;
     wrong_ = done.status();
     if (!done.ok()) done.emplace();
@@ -161,8 +165,8 @@ class RankFollower {
                                        std::move(done->folded[gathering.gather]));
       if (wrong_.ok()) wrong_ = joined.status();
     }
+    return absl::OkStatus();
   }
-  const Status& wrong() const { return wrong_; }
 
  private:
   // As rank 0 does with its own.
@@ -225,15 +229,19 @@ SiteOptions SiteOfRank(SiteOptions site) {
 
 Status FollowRanks(Ranks& ranks, RankFollowerOptions options) {
   std::unique_ptr<RankFollower> follower;
-  Status wrong;
   for (;;) {
     std::string bytes;
     ranks.Broadcast(bytes);
     Unpacker order(bytes);
-    switch (static_cast<RankOrder>(order.Number<int64_t>())) {
+    const auto number = order.Number<int64_t>();
+    if (!order.ok()) {
+      return Internal("rank 0 sends an order of {} bytes, which names none; start one program on all ranks",
+                      bytes.size());
+    }
+    switch (static_cast<RankOrder>(number)) {
       case RankOrder::kJoin: {
         auto joined = RankFollower::Join(order, ranks, options);
-        wrong = joined.status();
+        const Status wrong = joined.status();
         if (joined.ok()) follower = *std::move(joined);
         const int64_t places = follower == nullptr ? 0 : follower->workers();
         const std::string_view trains_on = follower == nullptr ? "" : follower->trains_on();
@@ -242,11 +250,16 @@ Status FollowRanks(Ranks& ranks, RankFollowerOptions options) {
         break;
       }
       case RankOrder::kStep:
-        follower->Step(ranks, order);
-        wrong = follower->wrong();
+        if (follower == nullptr) {
+          return Internal("rank 0 orders a step of a rank that takes part in no run; start one program on all ranks");
+        }
+        RIVULET_RETURN_IF_ERROR(follower->Step(ranks, order));
         break;
       case RankOrder::kDismiss:
-        return wrong;
+        return absl::OkStatus();
+      default:
+        return Internal("rank 0 sends order {}, which this program does not know; start one program on all ranks",
+                        number);
     }
   }
 }

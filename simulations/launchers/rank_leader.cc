@@ -17,6 +17,8 @@ namespace {
 
 // As many as the coordinator has: all of a cohort is dealt out together.
 constexpr int64_t kAll = int64_t{1} << 40;
+constexpr int64_t kMostThreads = 1 << 16;  // of a rank: SplitByCost has an entry for each
+constexpr size_t kMostWords = 2000;        // bytes of another rank's text in a sentence
 
 // Of the coordinator in this process.
 class CoordinatorInputs final : public TaskInputs {
@@ -85,15 +87,21 @@ Status RankLeader::Begin(const Invitation& invitation) {
   for (size_t rank = 1; rank < answers.size(); ++rank) {
     Unpacker answer(answers[rank]);
     const std::string_view error = answer.Text();
-    if (!error.empty()) return FailedPrecondition("rank {} cannot take part: {}", rank, error);
-    capacities_.push_back(std::max<int64_t>(answer.Number<int64_t>(), 1));
+    if (!error.empty()) return FailedPrecondition("rank {} cannot take part: {}", rank, DisplayText(error, kMostWords));
+    const auto threads = answer.Number<int64_t>();
+    if (threads < 1 || threads > kMostThreads) {
+      return FailedPrecondition(
+          "rank {} trains with {} threads, and 1 to {} are possible; start one program on all ranks", rank, threads,
+          kMostThreads);
+    }
+    capacities_.push_back(threads);
     const std::string_view trains_on = answer.Text();
     const std::string own = NameOf(options_.device);
     if (trains_on == own) continue;
     return FailedPrecondition(
         "rank {} trains on '{}' and rank 0 on '{}', and a run's updates are those of one model of GPU; start ranks "
         "where GPUs are of one model",
-        rank, trains_on, own);
+        rank, DisplayText(trains_on, kMostWords), own);
   }
   return absl::OkStatus();
 }
@@ -284,7 +292,7 @@ std::vector<std::string> RankLeader::Deal(const std::vector<Task>& tasks, std::v
 Status RankLeader::TakeReport(const std::string& bytes, LocalTaskServer::Done& done) {
   Unpacker report(bytes);
   const std::string_view error = report.Text();
-  if (!error.empty()) return Aborted("a rank failed: {}", error);
+  if (!error.empty()) return Aborted("a rank failed: {}", DisplayText(error, kMostWords));
   for (TaskFailure& failure : TakeAll(report, TakeFailure)) done.failures.push_back(std::move(failure));
   for (size_t left = report.Number<size_t>(); left > 0 && report.ok(); --left) {
     const std::string_view client_id = report.Text();

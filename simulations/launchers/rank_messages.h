@@ -22,7 +22,7 @@ inline void Put(Packer& to, const TaskGathering& gathering) {
 }
 inline TaskGathering TakeGathering(Unpacker& from) {
   const auto gather = from.Number<uint64_t>();
-  const auto kind = static_cast<TaskKind>(from.Number<int64_t>());
+  const auto kind = from.OneOf(TaskKind::kEvaluate);
   return {gather, kind, from.Number<int64_t>()};
 }
 

@@ -1,16 +1,36 @@
 #include "simulations/launchers/task_packing.h"
 
 #include <bit>
+#include <limits>
 #include <utility>
 
 namespace rivulet {
+namespace {
+
+Digest TakeDigest(Unpacker& from) {
+  const StatusOr<Digest> digest = Digest::FromBytes(from.Text());
+  if (digest.ok()) return *digest;
+  from.Refuse();
+  return {};
+}
+
+// As a message's fields are checked (federated/transport/messages.cc): a narrower type would hide the value.
+template <typename T>
+T TakeUpTo(Unpacker& from, T most) {
+  const auto number = from.Number<int64_t>();
+  if (number >= 0 && number <= int64_t{most}) return static_cast<T>(number);
+  from.Refuse();
+  return 0;
+}
+
+}  // namespace
 
 void Put(Packer& to, const BlobId& blob) { to.Number(static_cast<int64_t>(blob.form)).Text(blob.digest.AsBytes()); }
 
 BlobId TakeBlob(Unpacker& from) {
   BlobId blob;
-  blob.form = static_cast<BlobId::Form>(from.Number<int64_t>());
-  if (const StatusOr<Digest> digest = Digest::FromBytes(from.Text()); digest.ok()) blob.digest = *digest;
+  blob.form = from.OneOf(BlobId::Form::kState);
+  blob.digest = TakeDigest(from);
   return blob;
 }
 
@@ -32,11 +52,11 @@ Task TakeTask(Unpacker& from) {
   task.run_id = from.Text();
   task.client_id = from.Text();
   task.state_of = from.Text();
-  if (const StatusOr<Digest> plan = Digest::FromBytes(from.Text()); plan.ok()) task.plan = *plan;
-  task.kind = static_cast<TaskKind>(from.Number<int64_t>());
-  task.step = static_cast<int>(from.Number<int64_t>());
-  task.base_version = from.Number<int64_t>();
-  task.ordinal = static_cast<uint16_t>(from.Number<int64_t>());
+  task.plan = TakeDigest(from);
+  task.kind = from.OneOf(TaskKind::kEvaluate);
+  task.step = TakeUpTo(from, std::numeric_limits<int>::max());
+  task.base_version = TakeUpTo(from, std::numeric_limits<int64_t>::max());
+  task.ordinal = TakeUpTo(from, std::numeric_limits<uint16_t>::max());
   task.stream_key = from.Number<uint64_t>();
   task.gather = from.Number<uint64_t>();
   for (size_t left = from.Number<size_t>(); left > 0 && from.ok(); --left) {
@@ -61,7 +81,7 @@ TaskFailure TakeFailure(Unpacker& from) {
   failure.task = from.Text();
   failure.subject = from.Text();
   failure.sentence = from.Text();
-  failure.code = static_cast<TaskFailure::Code>(from.Number<int64_t>());
+  failure.code = from.OneOf(TaskFailure::Code::kRaised);
   for (size_t left = from.Number<size_t>(); left > 0 && from.ok(); --left) {
     std::string name(from.Text());
     failure.counts[std::move(name)] = from.Number<int64_t>();

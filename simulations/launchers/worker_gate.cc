@@ -110,7 +110,7 @@ Status WorkerGate::Heard(const Caller& caller, const std::string& site, std::chr
     }
     first = sites_.insert_or_assign(site, Site{caller.name, Clock::now() + later}).second;
   }
-  if (first) log_.Tell(fmt::format("'{}' has come", site));
+  if (first) log_.Tell(fmt::format("'{}' has joined", site));
   return absl::OkStatus();
 }
 

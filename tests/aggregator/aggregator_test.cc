@@ -302,7 +302,7 @@ TEST_F(AggregatorTest, CorruptPartial_IsRefusedAndRecordedAndTheSameClientsDoItA
                           return bytes;
                         }),
               StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("fix it and restart it")));
-  WaitForEvent("the partial of site 'north' is refused");
+  WaitForEvent("the partial sum of site 'north' is refused");
   Address north;
   auto aggregator = AggregatorOf("north", root_);
   north.Set(&aggregator->aggregator());
@@ -350,7 +350,7 @@ TEST_F(AggregatorTest, CorruptPartialOfAnAggregatorBelow_HarmsNobodyElse) {
                           return bytes;
                         }),
               StatusIs(absl::StatusCode::kPermissionDenied));
-  EXPECT_THAT(aggregator->said(), Contains(HasSubstr("the partial of aggregator 'leaf' is refused")));
+  EXPECT_THAT(aggregator->said(), Contains(HasSubstr("the partial sum of aggregator 'leaf' is refused")));
   auto below = AggregatorOf("leaf", middle);
   leaf.Set(&below->aggregator());
   for (const std::string& name : Names(kClients)) StartClient(name, leaf);

@@ -74,7 +74,7 @@ TEST_F(RevocationRecordTest, RestartWithAnEarlierListOrNone_ForgetsNothing) {
   std::filesystem::remove(Path("a/revoked.crl"));
   ASSERT_OK(Watch());
   EXPECT_TRUE(watched_->Current()->revoked->Contains(serial_));
-  EXPECT_THAT(told_, ElementsAre(HasSubstr("revoked.crl' is gone; put it back; the list")));
+  EXPECT_THAT(told_, ElementsAre(HasSubstr("revoked.crl' was removed; put it back; the list")));
   PutList("junk");
   ASSERT_OK(Watch());
   EXPECT_TRUE(watched_->Current()->revoked->Contains(serial_));

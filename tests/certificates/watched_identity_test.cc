@@ -43,7 +43,7 @@ TEST_F(WatchedIdentityTest, RevocationList_CountsAtTheNextLookAndNotBefore) {
   clock_.Advance(1000);
   EXPECT_TRUE(watched_->Current()->revoked->Contains(Load("other")->serial));
   EXPECT_FALSE(before->revoked->Contains(Load("other")->serial));
-  EXPECT_THAT(told_, ElementsAre(HasSubstr("were read anew")));
+  EXPECT_THAT(told_, ElementsAre(HasSubstr("were read again")));
 }
 
 TEST_F(WatchedIdentityTest, DaysLeft_AreToldOnceADay) {
@@ -66,14 +66,14 @@ TEST_F(WatchedIdentityTest, FileHalfCopied_IsPassedOverAndOneThatStaysSoIsToldOn
   told_.clear();
   Write("node.crt", "nothing");
   for (int i = 0; i < 4; ++i) EXPECT_EQ(watched_->Look()->serial, serial);
-  EXPECT_THAT(told_, ElementsAre(HasSubstr("those from before stay in force")));
+  EXPECT_THAT(told_, ElementsAre(HasSubstr("the earlier ones stay in force")));
 }
 
 TEST_F(WatchedIdentityTest, AnothersFolderOrNoListAnyMore_ChangesNothing) {
   ASSERT_OK(Watch());
   std::filesystem::remove(Path("a/revoked.crl"));
   for (int i = 0; i < 2; ++i) EXPECT_TRUE(watched_->Look()->revoked.has_value());
-  EXPECT_THAT(told_, ElementsAre(HasSubstr("revoked.crl' is gone; put it back")));
+  EXPECT_THAT(told_, ElementsAre(HasSubstr("revoked.crl' was removed; put it back")));
   told_.clear();
   for (const char* name : {"node.crt", "node.key", "revoked.crl"}) {
     Write(name, ContentOf(Path(std::string("other/") + name)));

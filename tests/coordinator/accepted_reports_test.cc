@@ -57,7 +57,7 @@ StatusOr<std::string> RunAndRemember(CoordinatorOptions options, const RunParts&
   Status asked_again;
   const std::multiset<TaskId> before = Acknowledged(path);
   fleet.act = [&](Coordinator& coordinator, const std::string& client_id, const Task& task) {
-    if (before.contains(task.id)) asked_again = FailedPrecondition("{} is asked for again", task.id);
+    if (before.contains(task.id)) asked_again = FailedPrecondition("{} is requested again", task.id);
     const auto sent = FakeFleet::Work(coordinator, client_id, task);
     if (sent.ok() && sent->kind == SubmitResult::Kind::kAccepted) Remember(path, task.id);
   };
@@ -73,7 +73,7 @@ Status RunBySiteAndRemember(const CoordinatorOptions& options, const RunParts& p
   Status asked_again;
   SiteWatch watch;
   watch.given = [&](const TaskId& task) {
-    if (before.contains(task)) asked_again = FailedPrecondition("{} is asked for again", task);
+    if (before.contains(task)) asked_again = FailedPrecondition("{} is requested again", task);
   };
   watch.acknowledged = [&](const std::vector<TaskRecord>& records) {
     for (const TaskRecord& record : records) Remember(path, record.task);
@@ -278,7 +278,7 @@ TEST_F(AcceptedReportsTest, DiskThatFailsWhenItGoesOn_IsSaidAndTheReportStays) {
   EXPECT_EQ(ReportsOf(folder_.db()).size(), 1u);
   coordinator->Stop();
   EXPECT_THAT(events_, Contains(AllOf(HasSubstr("cannot be counted: "), HasSubstr("no space left on the device"),
-                                      HasSubstr("it is asked for again, and stays on disk until it has come"))));
+                                      HasSubstr("it is requested again, and stays on disk until it arrives"))));
 }
 
 TEST_F(AcceptedReportsTest, FullDisk_AcknowledgesNothingUntilThereIsRoom) {

@@ -390,7 +390,7 @@ TEST_F(ControlTest, Stop_MakesTheOpenRoundAndAbortDoesNot) {
   EXPECT_THAT(Do("stop", ""), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("say which")));
   EXPECT_THAT(Do("stop", "other"), StatusIs(absl::StatusCode::kNotFound, HasSubstr(stopped->run_id())));
   ASSERT_OK_AND_ASSIGN(const std::string sentence, Do("stop", "stopped"));
-  EXPECT_THAT(sentence, HasSubstr("ends once round 1 is made"));
+  EXPECT_THAT(sentence, HasSubstr("ends once round 1 is committed"));
   EXPECT_FALSE(stopped->over());
   ASSERT_OK(Do("abort", "aborted", "wrong data"));
   EXPECT_THAT(aborted->Wait(), StatusIs(absl::StatusCode::kCancelled, HasSubstr("after round 0")));
@@ -449,6 +449,34 @@ TEST_F(ControlTest, RunsThatAreSubmitted_FollowEachOtherForTheSameClients) {
   EXPECT_THAT(process_->roster.Submit(request.caller, {.task = task.id, .bytes = 1}),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("was stopped")));
   EXPECT_THAT(Audit(), ElementsAre("alice 0F submit  ", "alice 0F submit  ", "alice 0F abort  "));
+}
+
+// A poll that is answered with a task, or with the end.
+class AnsweringApi final : public CoordinatorApi {
+ public:
+  StatusOr<PollReply> Poll(const PollRequest&) override { return reply; }
+  StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller&, const BlobId&, int64_t) override {
+    return NotFound("no blob");
+  }
+  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller&, const Submission&) override {
+    return NotFound("no task");
+  }
+  Status Fail(const Caller&, const TaskFailure&) override { return absl::OkStatus(); }
+  PollReply reply;
+};
+
+TEST(RosterTest, EndOfTheRun_IsWaitedForUntilWhoPolledKnows) {
+  AnsweringApi api;
+  ClientRegistry roster(api, [] { return int64_t{7}; });
+  const auto all_know = [&] { return roster.end_notices().WaitUntilAllKnow(std::chrono::milliseconds(0)); };
+  EXPECT_TRUE(all_know());
+  ASSERT_OK(roster.Poll({.caller = {.name = "a"}}));
+  EXPECT_FALSE(all_know());
+  roster.Ban("b", "");
+  EXPECT_FALSE(roster.Poll({.caller = {.name = "b"}}).ok());
+  api.reply.over = PollReply::Over{};
+  ASSERT_OK(roster.Poll({.caller = {.name = "a"}}));
+  EXPECT_TRUE(all_know()) << "who is banned is not told";
 }
 
 TEST(RosterTest, WhoKnocks_WaitsForAnOperatorsWord) {

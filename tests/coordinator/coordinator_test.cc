@@ -597,7 +597,7 @@ TEST_F(TrainingTest, DeadlineWhileAnUpdateIsChecked_ItIsFolded) {
   b_ = TaskFor("b");
   EXPECT_EQ(b_.base_version, 1);
   EXPECT_EQ(FirstValue(), 4);
-  EXPECT_THAT(Tasks(1), ElementsAre("a1 a: folded", "a1 b: dropped it was not heard of for 60 s"));
+  EXPECT_THAT(Tasks(1), ElementsAre("a1 a: folded", "a1 b: dropped it was silent for 60 s"));
 }
 
 TEST_F(TrainingTest, Submit_Twice_CountsOnce) {
@@ -764,7 +764,7 @@ TEST_F(TrainingTest, Fail_EveryAttempt_RunFailsWithTheClientsWordsAndCanBeResume
   };
   Start();
   const Status status = fleet.Run(*coordinator_, Names(2));
-  EXPECT_THAT(std::string(Message(status)), HasSubstr("round 1 was given up after 2 attempts"));
+  EXPECT_THAT(std::string(Message(status)), HasSubstr("round 1 failed after 2 attempts"));
   // In words that can be shown, and not too many.
   const std::string told = fmt::format("feature 'label?[2J?{}…' of its record 3 cannot be used", std::string(190, 'x'));
   EXPECT_THAT(std::string(Message(status)), HasSubstr("failed: " + told));
@@ -776,7 +776,7 @@ TEST_F(TrainingTest, Fail_EveryAttempt_RunFailsWithTheClientsWordsAndCanBeResume
   ASSERT_OK(reply);
   ASSERT_TRUE(reply->over);
   EXPECT_TRUE(reply->over->failed);
-  EXPECT_THAT(reply->over->sentence, HasSubstr("the run has failed: round 1 was given up"));
+  EXPECT_THAT(reply->over->sentence, HasSubstr("the run has failed: round 1 failed"));
   ASSERT_EQ(reply->outcomes.size(), 1u);
   EXPECT_EQ(reply->outcomes[0].end, TaskEnd::kFailed);
   EXPECT_EQ(reply->outcomes[0].reason, told);

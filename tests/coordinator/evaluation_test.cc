@@ -52,7 +52,7 @@ TEST(EvaluationTest, WhatCannotBe_IsRefusedInASentence) {
   EXPECT_EQ(error(Says(4, 0.5, -1, 4)), "it reports -1 of 4 of 'evaluate/accuracy' as right, which is impossible");
   EXPECT_EQ(error(Says(4, 0.5, 1.5, 4)), "it reports 1.5 of 4 of 'evaluate/accuracy' as right, which is impossible");
   EXPECT_EQ(error(Says(4, HUGE_VAL, 1, 4)), "its 'evaluate/loss' is inf, which is not finite");
-  EXPECT_EQ(error({{"examples", 4}}), "it does not say 'evaluate/loss', which the plan asks for");
+  EXPECT_EQ(error({{"examples", 4}}), "it lacks 'evaluate/loss', which the plan requires");
   EXPECT_EQ(ErrorOf(MeasuresOfSums(DigitsSpec(), Says(0, 0, 0, 0))), "no client had an example to measure with");
 }
 

@@ -254,7 +254,7 @@ TEST_F(InPlaceTest, PartialOfOtherTasksThanItsRecords_IsRefusedAndItsLeasesStay)
   records.pop_back();
   EXPECT_THAT(coordinator_->SubmitInPlace(As("worker 0"), Partial(partial), records),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       "the partial of site 'worker 0' has 4 updates and 3 records; each wants one"));
+                       "the partial sum of site 'worker 0' has 4 updates and 3 records; each update needs one"));
   records.push_back(last);
   records.back().task = "another";
   EXPECT_THAT(

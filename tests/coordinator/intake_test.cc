@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <csignal>
+#include <filesystem>
+#include <thread>
 
 #include "coordinator/intake/round_accumulator.h"
 #include "engine/io/crc32c.h"
@@ -190,6 +192,32 @@ TEST(StagingTest, Truncate_InMemoryAndInAFile_ForgetsTheRest) {
   }
 }
 
+// Makes files, once it is told to.
+class SlowDisk {
+ public:
+  StatusOr<int> Open(const std::string& folder) {
+    MutexLock lock(mutex_);
+    begun_ = true;
+    changed_.NotifyAll();
+    while (!goes_on_) changed_.Wait(mutex_);
+    return OpenUnlinked(folder);
+  }
+  void AwaitCall() {
+    MutexLock lock(mutex_);
+    while (!begun_) changed_.Wait(mutex_);
+  }
+  void GoOn() {
+    MutexLock lock(mutex_);
+    goes_on_ = true;
+    changed_.NotifyAll();
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  bool begun_ GUARDED_BY(mutex_) = false, goes_on_ GUARDED_BY(mutex_) = false;
+};
+
 constexpr int64_t kMiB = BlockCrcs::kBlockBytes;
 
 class UploadTest : public ::testing::Test {
@@ -293,18 +321,53 @@ TEST_F(UploadTest, Cancel_WhileItIsChecked_LeavesTheBytesToTheChecker) {
   EXPECT_EQ(staging_.memory_in_use(), 0);
 }
 
+// Owners cancel under their own locks: those must not wait for a disk.
+TEST_F(UploadTest, Cancel_WhileItsFileIsOpened_DoesNotWaitAndEndsTheTakeOver) {
+  SlowDisk disk;
+  Staging staging(folder_.path(), 0, [&](const std::string& folder) { return disk.Open(folder); });
+  Upload upload(staging);
+  std::thread opener(
+      [&] { EXPECT_THAT(upload.TakeOver(Announced()), StatusIs(absl::StatusCode::kAborted, "too late")); });
+  disk.AwaitCall();
+  EXPECT_EQ(upload.Cancel("too late"), nullptr) << "the take-over frees it";
+  disk.GoOn();
+  opener.join();
+  EXPECT_EQ(staging.spilled(), 1);
+}
+
+TEST_F(UploadTest, TakeOver_WhileAnotherOpensItsFile_LeavesOneWriter) {
+  SlowDisk disk;
+  Staging staging(folder_.path(), 0, [&](const std::string& folder) { return disk.Open(folder); });
+  Upload upload(staging);
+  StatusOr<Upload::Turn> first = Internal("none"), second = Internal("none");
+  std::thread opener([&] { first = upload.TakeOver(Announced()); });
+  disk.AwaitCall();
+  std::thread newer([&] { second = upload.TakeOver(Announced()); });
+  disk.GoOn();
+  opener.join();
+  newer.join();
+  ASSERT_OK(first);
+  ASSERT_OK(second);
+  EXPECT_EQ(staging.spilled(), 1);
+  EXPECT_THAT(upload.Write(first->writer, Bytes(0, 1)), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_OK(upload.Write(second->writer, Bytes(0, 1)));
+}
+
 // What Intake gives to its owner.
 class IntakeTest : public ::testing::Test {
  protected:
   // Of an update; each end is remembered.
   std::unique_ptr<ChunkWriter> Begin(Intake& intake, const Submission& submission) {
-    auto writer = intake.BeginUpdate(submission, [&](const Upload::Whole& whole, StatusOr<ArrivedUpdate> update) {
+    auto writer = Announced(intake, submission).Open();
+    EXPECT_OK(writer);
+    return *std::move(writer);
+  }
+  Intake::Begun Announced(Intake& intake, const Submission& submission) {
+    return intake.BeginUpdate(submission, [&](const Upload::Whole& whole, StatusOr<ArrivedUpdate> update) {
       taken_.push_back(whole.submission);
       read_.push_back(update.status());
       return SubmitResult{SubmitResult::Kind::kDuplicate, ""};
     });
-    EXPECT_OK(writer);
-    return *std::move(writer);
   }
   static Status Write(ChunkWriter& writer, const std::string& bytes) {
     RIVULET_RETURN_IF_ERROR(writer.Resume(0));
@@ -374,6 +437,49 @@ TEST_F(IntakeTest, Cancel_OneOrAll_FreesTheirBytesAndTellsWhy) {
   EXPECT_THAT(taken_, ::testing::IsEmpty());
 }
 
+// Owners begin under their locks, and a disk may be slow.
+TEST_F(IntakeTest, Begin_BeyondTheBudget_LeavesTheFileToOpen) {
+  Intake nowhere("/nonexistent/folder", 0);
+  Intake::Begun begun = Announced(nowhere, {"a", 0, 10});
+  EXPECT_THAT(std::move(begun).Open(),
+              StatusIs(absl::StatusCode::kInternal, ::testing::HasSubstr("'/nonexistent/folder'")));
+}
+
+TEST_F(IntakeTest, CancelledBeforeItOpens_IsRefusedOrAskedForAgain) {
+  bool stopped = false;
+  Intake intake(folder_.path(), 0, [&] { return stopped; });
+  Intake::Begun refused = Announced(intake, {"a", 0, 10}), later = Announced(intake, {"b", 0, 10});
+  intake.Cancel("a", "late");
+  const auto writer = std::move(refused).Open();
+  ASSERT_OK(writer);
+  ASSERT_NE((*writer)->decided(), nullptr);
+  EXPECT_EQ((*writer)->decided()->kind, SubmitResult::Kind::kRefused);
+  EXPECT_EQ((*writer)->decided()->reason, "late");
+  stopped = true;
+  intake.CancelAll("the run was stopped");
+  EXPECT_THAT(std::move(later).Open(), StatusIs(absl::StatusCode::kUnavailable, "the run was stopped"));
+}
+
+// A file's end may wait for a disk, and Cancel is called under an owner's lock.
+TEST_F(IntakeTest, FileOfACancelledUpload_IsClosedByTheNextCallThatHoldsNoLock) {
+  const auto files = [&] {
+    int64_t count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+      std::error_code gone;
+      count += std::filesystem::read_symlink(entry, gone).string().starts_with(folder_.path()) ? 1 : 0;
+    }
+    return count;
+  };
+  Intake intake(folder_.path(), 0);
+  auto a = Begin(intake, {"a", 0, 10});
+  ASSERT_EQ(files(), 1);
+  intake.Cancel("a", "late");
+  a.reset();
+  EXPECT_EQ(files(), 1);
+  const auto b = Begin(intake, {"b", 0, 10});
+  EXPECT_EQ(files(), 1) << "its own alone";
+}
+
 TEST_F(IntakeTest, CutOffWhereTheOwnerMayGoOn_IsAskedForAgain) {
   bool stopped = false;
   Intake intake(folder_.path(), 1 << 20, [&] { return stopped; });
@@ -391,7 +497,7 @@ TEST_F(IntakeTest, PartialThatCannotBeRight_ItsProcessIsNotTrusted) {
   submission.bytes = std::ssize(nonsense);
   const Caller site{.name = "site 1", .session = 1}, again{.name = "site 1", .session = 2};
   Status read;
-  const auto writer = intake_.BeginPartial(
+  auto begun = intake_.BeginPartial(
       "partial", site, submission, TinyParts(3, 2).aggregation, 4,
       [&](StatusOr<SitePartial> partial, std::span<const std::byte> bytes, const Intake::Release& release) {
         read = partial.status();
@@ -400,6 +506,7 @@ TEST_F(IntakeTest, PartialThatCannotBeRight_ItsProcessIsNotTrusted) {
         EXPECT_EQ(intake_.memory_in_use(), 0);
         return SubmitResult{SubmitResult::Kind::kRefused, "wrong"};
       });
+  const auto writer = std::move(begun).Open();
   ASSERT_OK(writer);
   EXPECT_OK(intake_.distrusted().Check(site));
   ASSERT_OK(Write(**writer, nonsense));
@@ -412,11 +519,12 @@ TEST_F(IntakeTest, PartialThatCannotBeRight_ItsProcessIsNotTrusted) {
 
 TEST_F(IntakeTest, State_IsTakenAsItCame) {
   std::string taken;
-  const auto writer = intake_.BeginState("state", {"a", 0, 5}, [&](std::string state) {
+  auto begun = intake_.BeginState("state", {"a", 0, 5}, [&](std::string state) {
     EXPECT_EQ(intake_.memory_in_use(), 0) << "it is the owner's by now";
     taken = std::move(state);
     return SubmitResult{};
   });
+  const auto writer = std::move(begun).Open();
   ASSERT_OK(writer);
   ASSERT_OK(Write(**writer, "state"));
   ASSERT_OK((*writer)->Finish(IdentityOf("state")));

@@ -4,6 +4,8 @@
 
 #include <filesystem>
 
+#include "federated/population/population.h"
+#include "federated/privacy/sum_noise.h"
 #include "killed_run.h"
 #include "test_run.h"
 #include "tests/testing/status_matchers.h"
@@ -196,6 +198,73 @@ TEST(PrivateRun, KilledAnywhere_SameDigestsOneSpendAndNeverAboveTheBudget) {
   }
   EXPECT_GT(points, 30);
   EXPECT_GT(ready, 2);
+}
+
+// Its release is the noise over the planned number of updates, and it spends as much as any other. Of four clients at
+// this rate more than half of the samples have nobody.
+TEST(PrivateRun, SampleOfNobody_ReleasesNoiseAloneAndCounts) {
+  TestFolder folder;
+  CoordinatorOptions options = PrivateOptions(folder.db(), 12);
+  options.scenario.selection = {.name = "poisson", .settings = {{"rate", 0.1}}};
+  RunParts parts = PrivateParts(true);
+  parts.aggregation.updates_per_version = 16;
+  parts.aggregation.parts[0].value_bits = 22;
+  ASSERT_OK_AND_ASSIGN(const auto whole, RunTiny(options, parts, kPrivateClients));
+  const Stored stored = ReadStored(folder.db());
+  ASSERT_THAT(stored.rounds, SizeIs(12));
+  int empty = 0;
+  for (const RoundRow& round : stored.rounds) {
+    EXPECT_EQ(round.status, "committed");
+    EXPECT_EQ(round.sampling_rate, 0.1);
+    const auto spent = privacy::EpsilonOf(
+        {.rounds = {{.multiplier = 2, .sampling = privacy::SamplingKind::kPoisson, .rate = 0.1, .count = round.round}}},
+        1e-5);
+    ASSERT_OK(spent);
+    EXPECT_NEAR(*round.epsilon, spent->value, 1e-3 * spent->value);
+    if (round.selected > 0) continue;
+    ++empty;
+    const auto model = [&](int64_t version) {
+      const std::string path = fmt::format("{}/round-{:06}.safetensors", stored.folder, version);
+      return Value(ModelFromSafetensors(parts.layout, Value(FileSystem::Default().ReadAll(path))));
+    };
+    const auto before = model(round.round - 1), after = model(round.round);
+    const int bits = parts.aggregation.fraction_bits(parts.aggregation.parts[0]);
+    const auto noise = privacy::SumNoise::Create(
+        std::make_shared<const privacy::NoiseKey>(privacy::SeededKey(options.scenario.run.seed)), 2, {1, 3, bits});
+    ASSERT_OK(noise);
+    std::vector<int64_t> sums(3);
+    ASSERT_OK(noise->Add(static_cast<uint64_t>(round.round), sums));
+    for (int64_t i = 0; i < 3; ++i) {
+      const auto mean = static_cast<float>(std::ldexp(static_cast<double>(sums[i]), -bits) / kPrivateCohort);
+      const auto* const old = reinterpret_cast<const float*>(before->arena().data());
+      const auto* const now = reinterpret_cast<const float*>(after->arena().data());
+      EXPECT_NEAR(now[i] - old[i], mean, 1e-5) << round.round;
+    }
+  }
+  EXPECT_GT(empty, 3);
+  EXPECT_LT(empty, 12);
+  // In two processes it comes out the same.
+  TestFolder parted;
+  options.db_path = parted.db();
+  options.scenario.run.rounds = 5;
+  ASSERT_OK(RunTiny(options, parts, kPrivateClients));
+  options.resume = "latest";
+  options.scenario.run.rounds = 12;
+  EXPECT_EQ(Value(RunTiny(options, parts, kPrivateClients)), whole);
+}
+
+TEST(PrivateRun, SampleOfNobody_EndsARunThatAsksForUpdates) {
+  TestFolder folder;
+  CoordinatorOptions options = PrivateOptions(folder.db(), 12);
+  options.scenario.selection = {.name = "poisson", .settings = {{"rate", 0.1}}};
+  options.scenario.server.min_reports = 1;
+  options.enforce_deadline = false;
+  options.population = NumberedPopulation(kPrivateClients);
+  RunParts parts = PrivateParts(true);
+  parts.aggregation.updates_per_version = 16;
+  parts.aggregation.parts[0].value_bits = 22;
+  EXPECT_THAT(Message(RunTiny(options, parts, kPrivateClients).status()),
+              HasSubstr("draws 0 clients at selection.rate"));
 }
 
 TEST(PrivateRun, SpacedClients_AreChargedForTheVersionsThatOneCanBeIn) {

@@ -107,7 +107,7 @@ TEST(ReadSitePartialTest, WhatCannotBe_IsRefusedByName) {
     made.records.pop_back();
     EXPECT_THAT(read(made), refused("2 updates and 1 records"));
   }
-  { EXPECT_THAT(read(MadePartial(SpecOf(3, 4), 0)), refused("it one at least")); }
+  { EXPECT_THAT(read(MadePartial(SpecOf(3, 4), 0)), refused("it needs at least one update, and one record for each")); }
   {
     MadePartial made(SpecOf(3, 4));
     made.partial.parts[0].sums[2] = int64_t{1} << 61;
@@ -325,7 +325,7 @@ TEST_F(SitePartialsTest, RefusedPartial_ItsTasksGoToOthersAndItsSiteGetsNoMore) 
   EXPECT_THAT(result->reason, HasSubstr("CRC-32C"));
   EXPECT_THAT(Poll(one_, 4), StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("its partial sum was refused (")));
   EXPECT_THAT(Send(one_, BytesOf(one_)), StatusIs(absl::StatusCode::kPermissionDenied));
-  EXPECT_THAT(events_, ::testing::Contains(HasSubstr("the partial of site 'site 1' is refused: ")));
+  EXPECT_THAT(events_, ::testing::Contains(HasSubstr("the partial sum of site 'site 1' is refused: ")));
   // The other site has what it had, and gets the rest.
   while (two_.tasks.size() < 4) ASSERT_OK(Poll(two_, 4));
   Work(two_);

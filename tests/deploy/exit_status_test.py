@@ -147,7 +147,7 @@ class Pods(RivuletTest):
         clients = self.clients(self.listening(failed))
         code, printed = self.ended(failed)
         self.assertEqual(code, 1, printed)  # counts towards the Job's backoffLimit
-        self.assertIn("round 1 was given up after 1 attempt", printed)
+        self.assertIn("round 1 failed after 1 attempt", printed)
         self.assertEqual([self.ended(client)[0] for client in clients], [1, 1])
         self.assertEqual([run["status"] for run in self.runs()], ["failed"])
 

@@ -14,7 +14,9 @@ class BackupTest(RivuletTest):
         for copy in ("first.sqlite", "second.sqlite"):
             made = json.loads(self.run_rivulet("backup", "--db", "runs.sqlite", "--out", f"backups/{copy}", "--json", code=0).out)
             self.assertEqual(made["runs"], 1)
-            self.assertIn(made["files"], (2, 3, 4))  # the plan, and one or two versions or what was copied before one was pruned
+            # The plan and at least the newest version; a slow disk commits several versions at once, and all of them stand.
+            self.assertGreaterEqual(made["files"], 2)
+            self.assertEqual(made["files"], sum(path.is_file() for path in (self.folder / "backups" / f"{copy}.models").rglob("*")))
             self.assertIsNone(process.poll())
         process.kill()
         process.wait()

@@ -377,8 +377,11 @@ class Dashboard(RivuletTest):
         seen = {}
         for path in ("/", f"/run?id={ids[0]}", f"/round?run={ids[0]}&round=2", f"/client?run={ids[0]}&client={client}",
                      f"/model?run={ids[0]}", f"/labels?run={ids[0]}", f"/compare?run={ids[0]}&run={ids[1]}"):
-            found = [attributes["href"] for tag, attributes in self.page(path).elements if tag == "a" and "download" in attributes]
+            elements = self.page(path).elements
+            found = [attributes["href"] for tag, attributes in elements if tag == "a" and "download" in attributes]
             self.assertTrue(found, path)
+            tables = sum(tag == "table" for tag, _ in elements)
+            self.assertLessEqual(tables, sum(address.startswith("/table.csv") and "of=curve" not in address for address in found), path)
             for address in found:
                 connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
                 connection.request("GET", address)
@@ -472,11 +475,39 @@ class Dashboard(RivuletTest):
             browser.evaluate(set_knob.format("log", "knob.checked = true"))
             self.assertNotEqual(browser.evaluate(line), drawn)
             self.assertFalse(browser.evaluate("document.querySelector('.knobs').hidden"))
-            for width in (400, 1024, 1440):  # nothing is wider than its window
+            self.assertEqual(browser.complaints, [])
+
+    @unittest.skipIf(CHROMIUM is None, "no Chromium")
+    def test_no_page_and_no_table_is_wider_than_its_window(self):
+        self.simulate("--set", "run.keep_models=all", "--set", "run.seed=1")
+        self.simulate("--set", "algorithm.name=fedadam", "--set", "run.name=adaptive")
+        reason = "the update is refused: its norm of 1.25e+04 exceeds privacy.clip; lower client.optimizer.learning_rate"
+        with sqlite3.connect(self.path("runs.sqlite")) as database:
+            database.execute("UPDATE task SET status = 3, error = ? WHERE task = (SELECT max(task) FROM task)", [reason])
+        database.close()
+        self.serve()
+        ids = [run_id for run_id, in self.query("SELECT run_id FROM runs ORDER BY rowid")]
+        client, = self.query("SELECT client_id FROM client_rounds WHERE status = 'failed'")[0]
+        pages = ["/", *(f"/run?id={run_id}" for run_id in ids), f"/round?run={ids[1]}&round=4", f"/client?run={ids[1]}&client={client}",
+                 f"/model?run={ids[0]}", f"/labels?run={ids[0]}", f"/compare?run={ids[0]}&run={ids[1]}"]
+        cut = ("[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth)"
+               ".map(e => (e.previousElementSibling ?? e).textContent.slice(0, 40))")
+        with Browser() as browser:
+            for width in (400, 1024, 1440):
                 browser.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
-                for path in ("/", "/run?id=tiny"):
+                for path in pages:
                     browser.open(f"http://127.0.0.1:{self.port}{path}")
                     self.assertLessEqual(browser.evaluate("document.documentElement.scrollWidth"), width, (path, width))
+                    self.assertEqual(browser.evaluate(cut), [], (path, width))
+            # On the narrow screen a row says which number is which, as its head does not show.
+            browser.call("Emulation.setDeviceMetricsOverride", width=400, height=900, deviceScaleFactor=1, mobile=False)
+            browser.open(f"http://127.0.0.1:{self.port}/round?run={ids[1]}&round=4")
+            self.assertEqual(browser.evaluate("getComputedStyle(document.querySelector('.rows thead')).display"), "none")
+            titles = browser.evaluate("[...document.querySelectorAll('.rows thead th')].map(e => e.textContent)")
+            shown = browser.evaluate("[...document.querySelector('.rows tbody tr').cells].map(e => [e.textContent, e.dataset.is ?? null])")
+            self.assertEqual(len(titles), len(shown))
+            for title, (text, name) in list(zip(titles, shown))[1:]:
+                self.assertEqual(name, title if text else None)
             self.assertEqual(browser.complaints, [])
 
     def test_refusals(self):

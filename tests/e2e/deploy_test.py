@@ -272,7 +272,7 @@ class Deploy(RivuletTest):
         for name, process in zip(names, clients):
             _, err = process.communicate(timeout=60)
             self.assertEqual(process.returncode, 1, f"{name}: {err}")
-            self.assertIn("rivulet: the run has failed: round 1 was given up after 1 attempt", err.splitlines()[-1])
+            self.assertIn("rivulet: the run has failed: round 1 failed after 1 attempt", err.splitlines()[-1])
         self.assertLess(time.monotonic() - failed, 15)
 
     def test_coordinator_without_any_data(self):

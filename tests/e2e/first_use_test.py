@@ -41,6 +41,21 @@ class Tables(RivuletTest):
                                 code=0).out
         self.assertIn("  fee      number\n", said)
 
+    def test_one_option_settles_identifiers_and_gaps(self):
+        self.patients()
+        refused = self.load(code=1)
+        self.assert_refused(refused, "column 'Patient ID'", "column 'age'",
+                            "Pass --auto to use these options: --without 'Patient ID' --missing '?' --missing NA --fill-missing", code=1)
+        by_hand = self.load("--without", "Patient ID", "--missing", "NA", "--missing", "?", "--fill-missing", "--test-every", 4).out
+        records = [(self.folder / f"patients/{name}").read_bytes() for name in ("train.tfrecord", "test.tfrecord", "columns.json")]
+        said = self.load("--auto", "--test-every", 4).out
+        self.assertEqual(said, "--auto used these options: --without 'Patient ID' --missing '?' --missing NA --fill-missing\n" + by_hand)
+        self.assertEqual(records, [(self.folder / f"patients/{name}").read_bytes() for name in ("train.tfrecord", "test.tfrecord", "columns.json")])
+        self.write("patients.csv", "fee,outcome\n$1,ill\n$2,well\n")  # which currency that is, and whether one, nobody can guess
+        refused = self.run_rivulet("data", "import", "csv", "--auto", "--from", "patients.csv", "--label", "outcome", "--out", "fees")
+        self.assert_refused(refused, "--unit '$'", code=1)
+        self.assertNotIn("--auto", refused.err)
+
     def runs(self, folder):
         """Runs the scenario that the import wrote, as its last line says."""
         done = self.run_rivulet("simulate", f"{folder}/scenario.toml", "--rounds", 2, "--db", "runs.sqlite", code=0)

@@ -275,6 +275,11 @@ class KeyEffects(RivuletTest):
         self.changes({"model.class_weights": "[1, 1, 1, 1, 1, 1, 1, 1, 1, 9]"})
         self.assertEqual(self.outcome({"model.class_weights": "[2, 2, 2, 2, 2, 2, 2, 2, 2, 2]"})[0], self.outcome({})[0])
         self.refused({"model.class_weights": "[1, 2]"}, "model.class_weights has 2 weights", "10 classes")
+        # Decimals, as PyTorch's weight= takes them, are whole numbers of the same ratios.
+        whole = self.outcome({"model.class_weights": "[5, 17, 10, 10, 10, 10, 10, 10, 10, 10]"})[0]
+        self.assertEqual(self.outcome({"model.class_weights": "[0.5, 1.7, 1, 1, 1, 1.0, 1, 1, 1, 1]"})[0], whole)
+        self.refused({"model.class_weights": "[0.5, -1.5]"}, "model.class_weights in", "must hold numbers of at least 0, not -1.5")
+        self.refused({"model.class_weights": "[0.5, inf]"}, "must hold finite numbers, not inf")
 
     def test_model__positive_weight(self):
         self.changes({"model.positive_weight": 3}, {"model.objective": "sigmoid_cross_entropy"})
@@ -729,7 +734,7 @@ class KeyEffects(RivuletTest):
                    f"train={self.path('data/train.tfrecord')}")
         self.assertEqual(coordinator.wait(timeout=30), 0)
         self.assertEqual(self.query("SELECT status, error FROM client_rounds WHERE client_id = 'client-00000'",
-                                    db="deployed.sqlite"), [("dropped", "it was not heard of for 0.5 s")])
+                                    db="deployed.sqlite"), [("dropped", "it was silent for 0.5 s")])
 
     def test_server__presence(self):
         # A client that has joined and is silent for longer counts as a member and is not drawn; compare server.lease.
@@ -1028,7 +1033,7 @@ class KeyEffects(RivuletTest):
 
     def test_devices__failure(self):
         db = self.outcome({"devices.delay": "'60'", "devices.failure": "exponential(120)", "server.lease": 10})[1]
-        self.assertIn(("its device went away, and was not heard of for 10 s",),
+        self.assertIn(("its device disconnected and was silent for 10 s",),
                       self.query("SELECT error FROM client_rounds WHERE status = 'dropped'", db=db))
 
     def test_devices__availability(self):

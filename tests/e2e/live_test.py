@@ -245,7 +245,7 @@ class Live(RivuletTest):
             self.assertLess(statistics.quantiles(delays, n=4)[0], 100, delays)
             self.stop(process)
             browser.wait_for("document.getElementById('live-link').textContent === 'ended'")
-            self.assertIn("these pages went with the process",
+            self.assertIn("these pages ended with the process",
                           browser.evaluate("document.getElementById('live-state').innerText"))
             self.assertEqual(browser.complaints, [])
             for url in browser.requests:

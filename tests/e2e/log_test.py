@@ -1,5 +1,5 @@
 """What processes that run for months leave to read: --log of coordinator, aggregator and client, as text and as JSON; a file that is full
-begins anew."""
+starts over."""
 import json
 import re
 import threading

@@ -257,7 +257,7 @@ class Certificates(Federation):
         self.ca("issue", "client/gone", "--out", "gone")
         self.ca("revoke", "client/gone", "--reason", "key-compromise")
         self.replace("ca/revoked.crl", "root/revoked.crl")
-        self.said("root", "the certificates in 'root' were read anew")
+        self.said("root", "the certificates in 'root' were read again")
         gone = self.start_stranger("gone")
         self.said("root", r"refused a connection: the certificate [0-9A-F]{32} of 'client/gone' was revoked")
         self.ca("init", "--name", "others", "--ca", "other")

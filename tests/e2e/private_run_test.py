@@ -54,6 +54,15 @@ class PrivateRuns(RivuletTest):
                 self.assertNotIn(secret.encode(), path.read_bytes(), path)
                 self.assertNotEqual(path.name, "noise.key")
 
+    def test_rounds_that_draw_nobody_release_noise_and_are_repeated(self):
+        rare = ["--set", "selection.name=poisson", "--set", "selection.rate=0.001", "--set", "server.clients_per_round=5"]
+        self.simulate(*PRIVATE, *rare, db="a.sqlite")
+        rounds = self.query("SELECT status, selected, epsilon FROM rounds ORDER BY round", db="a.sqlite")
+        self.assertEqual({row[0] for row in rounds}, {"committed"})
+        self.assertTrue(all(before[2] < after[2] for before, after in zip(rounds, rounds[1:])), rounds)
+        self.assertEqual(len(set(self.digests("a.sqlite"))), 4, "noise moves every version")
+        self.run_rivulet("simulate", self.scenario, "--db", self.path("a.sqlite"), "--replay", "latest", *PRIVATE, *rare, code=0)
+
     def test_a_site_stops_when_its_own_budget_is_spent(self):
         three = ["--set", "data.partition.clients=3", "--set", "server.clients_per_round=3", "--set", "server.min_reports=2", "--set",
                  "run.rounds=3"]

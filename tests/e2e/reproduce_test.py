@@ -56,7 +56,7 @@ class Reproduce(RivuletTest):
             {"name": "never", "rounds": 2, "measure": "rounds", "target": 1.1, "at_most": 2},
             {"name": "beyond", "rounds": 3, "at_least": 2, "at_most_beside": {"of": "last", "by": -0.5}}])
         told = self.reproduce("tiny-paper", "--json", code=1)
-        self.assertIn("2 of 5 results of 'tiny-paper' did not come out as wanted", told.err)
+        self.assertIn("2 of 5 results of 'tiny-paper' differ from what was wanted", told.err)
         results = {result["name"]: result for result in json.loads(told.out)["results"]}
         self.assertEqual([result["missed"] for result in results.values()], ["", "", "", "no value", "at least 2, at most "
                                                                              f"{results['last']['value'] - 0.5:.4g}"])

@@ -1,5 +1,6 @@
 """`rivulet serve` and the labels of `rivulet model point`: answers over HTTP, switches, a canary, refusals."""
 import base64
+import errno
 import http.client
 import json
 import os
@@ -17,6 +18,7 @@ import urllib.request
 
 import harness
 import inputs_test
+import onnx_test
 
 PIXELS = 784
 
@@ -279,6 +281,59 @@ class ServeTest(harness.RivuletTest):
                          ["rivulet-version"].split("/")[1], "1")
         self.assertEqual(self.predict([image(1)], "/v1/models/digits/labels/nobody:predict")[0], 404)
 
+    def other_run(self):
+        """A run in the same history whose model takes other inputs."""
+        self.write("table.csv", "a,b,shop,sold\n" + "".join(f"{n * 0.25},{n % 3},{'xyz'[n % 3]},{n * 0.5}\n" for n in range(20)))
+        self.run_rivulet("data", "import", "csv", "--from", self.path("table.csv"), "--target", "sold", "--index", "shop", "--test-every",
+                         5, "--out", self.path("table"), code=0)
+        self.run_rivulet("simulate", self.write("inputs.toml", inputs_test.MODEL), "--db", self.path("runs.sqlite"), "--rounds", 1, code=0)
+        return self.query(f"SELECT run_id FROM runs WHERE run_id <> '{self.run_id}'")[0][0]
+
+    def test_a_worse_canary_loses_its_share(self):
+        """A canary that takes other inputs fails for all users that it gets. Its share ends before its row can be written, and a new
+        pointer gives it a share again."""
+        other = self.other_run()
+        self.point("digits", f"{self.run_id}:1")
+        self.point("digits", f"canary={other}", "--percent", "50")
+        server = self.serve("--model", "digits", "--abort-if", "errors=0.05", "--abort-if", "p99=100")
+        body = {"inputs": [{"name": "image", "datatype": "UINT8", "shape": [1, 28, 28, 1], "data": list(image(1))}]}
+        users = [f"user-{n}" for n in range(40)]
+        ask = lambda: [self.call("/v2/models/digits/infer", body, {"rivulet-user": user})[0] for user in users]
+        stopped = lambda: 'rivulet_serve_percent{model="digits",label="canary",version="2"} 0\n' in self.call("/metrics", raw=True)[1].decode()
+
+        # Requests that name the canary are not compared.
+        for _ in range(30):
+            self.assertEqual(self.call("/v2/models/digits/versions/2/infer", body)[0], 400)
+        writer = sqlite3.connect(self.path("runs.sqlite"), isolation_level=None)
+        writer.execute("BEGIN IMMEDIATE")
+        first = ask()
+        self.assertEqual(set(first), {200, 400})
+        self.wait_for(stopped, "the canary to lose its share")
+        self.assertEqual(set(ask()), {200})
+        self.assertEqual(self.query("SELECT count(*) FROM pointer"), [(2,)])
+        writer.execute("ROLLBACK")
+        writer.close()
+        newest = lambda: self.query("SELECT label, run_id, share, author, note FROM pointer ORDER BY rowid DESC LIMIT 1")[0]
+        self.wait_for(lambda: newest()[3] == "rivulet serve", "the row that says why")
+        self.assertEqual(newest()[:3], ("canary", other, None))
+        self.assertRegex(newest()[4], r"^\d+ of \d+ requests failed, and 0 of \d+ of 'stable' \(--abort-if errors=0.05\)$")
+        self.said("server", "'canary' .* gets no requests any more: .* requests failed")
+        self.assertEqual(set(ask()), {200})
+
+        # A new pointer, also to the same version, has a share again, until it is found worse again.
+        self.point("digits", f"canary={other}", "--percent", "50")
+        self.wait_for(lambda: 400 in ask(), "the canary to have a share")
+        self.wait_for(lambda: stopped() and newest()[2] is None, "the canary to lose its share again")
+        self.assertEqual(self.query("SELECT count(*) FROM pointer"), [(5,)])
+        self.stop(server, "server")
+        self.serve("--model", "digits", name="next")
+        self.assertEqual(set(ask()), {200})
+        for wrong in ("errors", "errors=2", "p99=0.5"):
+            self.assert_refused(self.run_rivulet("serve", "--db", self.path("runs.sqlite"), "--model", "digits", "--insecure", "--abort-if", wrong),
+                                "errors=0.01", code=2)
+        self.assert_refused(self.run_rivulet("serve", "--db", self.path("runs.sqlite"), "--model", f"digits={self.run_id}", "--insecure",
+                                             "--abort-if", "errors=0.01"), "--abort-if", code=2)
+
     def test_a_version_that_fails_leaves_the_old_one(self):
         self.point("digits", f"{self.run_id}:1")
         self.serve("--model", "digits")
@@ -317,12 +372,35 @@ class ServeTest(harness.RivuletTest):
         self.assertEqual(self.call("/v2/models/nobody/infer", given())[0], 404)
         self.assertEqual(self.call("/v2/models/digits/versions/7/infer", given())[0], 404)
         self.assertEqual(self.call("/v1/models/digits:classify", {})[0], 501)
-        self.assertEqual(self.call(infer)[0], 400)  # GET
-        for head, wanted in ((b"Content-Length: 1000000000", b" 413 "), (b"Content-Length: 3\r\nContent-Length: 4", b" 400 "),
-                             (b"Content-Length: 3\r\nTransfer-Encoding: chunked", b" 400 ")):
+        status, reply, fields = self.call(infer)  # GET
+        self.assertEqual((status, fields["Allow"]), (405, "POST"), reply)
+        self.assertEqual(self.call("/v1/models/digits:predict")[0], 405)
+        predict = "/v1/models/digits:predict"
+        deep = [0]
+        for _ in range(150):
+            deep = [deep]
+        for body in ({"instances": deep}, {"instances": [[[0] * 28] * 28]}, {"instances": [{"image": "x"}]}, {"instances": [{"other": 1}]},
+                     {"instances": [{"b64": "%"}]}, {"instances": []}, {"inputs": {}}, {"instances": [None]}, {"instances": "x"},
+                     {"inputs": {"image": {"b64": 7}}}, {"instances": [1], "inputs": [1]}, [], b"[" * 100_000, b"\xff\xfe", b"{}{}"):
+            status, reply, _ = self.call(predict, body)
+            self.assertEqual(status, 400, (body, reply))
+            self.assertLess(len(reply["error"]), 1000)
+            self.assertNotRegex(reply["error"], harness.LIBRARY_WORDS)
+        status, reply, _ = self.call(infer, given(shape=[9, 28, 28, 1], data=[0] * (9 * PIXELS)))
+        self.assertEqual((status, reply["error"]), (400, "the input 'image' has 9 examples, and a request has 1 to 8 (--max-batch); send "
+                                                         "them in several requests"))
+        for head, end, wanted in ((b"Content-Length: 1000000000", False, b" 413 "), (b"Content-Length: 3\r\nContent-Length: 4", False, b" 400 "),
+                                  (b"Content-Length: 3\r\nTransfer-Encoding: chunked", False, b" 400 "),
+                                  (b"Content-Length: 5000", True, b" 400 ")):
             with socket.create_connection(("127.0.0.1", self.port), timeout=30) as connection:
                 connection.sendall(b"POST " + infer.encode() + b" HTTP/1.1\r\nHost: localhost\r\n" + head + b"\r\n\r\n")
-                self.assertIn(wanted, connection.recv(4096).split(b"\r\n")[0] + b" ")
+                if end:
+                    connection.shutdown(socket.SHUT_WR)
+                answer = b""
+                while piece := connection.recv(4096):
+                    answer += piece
+                self.assertIn(wanted, answer.split(b"\r\n")[0] + b" ")
+                self.assertIn("error", json.loads(answer.split(b"\r\n\r\n")[1]))
         # A page elsewhere takes no body, and whoever sends half of one is no burden.
         with socket.create_connection(("127.0.0.1", self.port), timeout=30) as half:
             half.sendall(b"POST " + infer.encode() + b" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5000\r\n\r\n{")
@@ -330,6 +408,92 @@ class ServeTest(harness.RivuletTest):
         self.assertEqual(self.call("/elsewhere", {}, raw=True)[0], 400)
         self.stop(process, "server")
         self.assertNotIn("0, 0, 0", "".join(self.logs["server"]))
+
+    @harness.measures_memory
+    def test_hostile_bodies_cost_bounded_memory(self):
+        """Bodies as long as they may be, with as many values as they have room for, from many callers at once: without a count of
+        values each would cost some twenty times its length."""
+        self.point("digits", f"{self.run_id}:1")
+        process = self.serve("--model", "digits", "--max-batch", "8")
+        ask = lambda body: self.call("/v2/models/digits/infer", body)
+        good = {"inputs": [{"name": "image", "datatype": "UINT8", "shape": [1, 28, 28, 1], "data": list(image(1))}]}
+        self.assertEqual(ask(good)[0], 200)
+        long = 1_100_000
+        bodies = [b'{"inputs":[' + b"0," * (long // 2), b"[" + b"[]," * (long // 3), b'{"a":' + b"[" * long, b'{"inputs":[' + b'"",' * (long // 3),
+                  b'{"inputs":[' + b"{}," * (long // 3) + b"{}]}"]
+        resident = lambda: int(re.search(r"VmHWM:\s+(\d+)", open(f"/proc/{process.pid}/status").read())[1]) / 1024
+        before, statuses = resident(), []
+        threads = [threading.Thread(target=lambda n=n: statuses.extend(ask(bodies[(n + i) % len(bodies)])[0] for i in range(5))) for n in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual((set(statuses), len(statuses)), ({400}, 80))
+        self.assertLess(resident() - before, 150)  # MB: sixteen bodies, the buffers of as many connections, and a few values
+        self.assertEqual(ask(good)[0], 200)
+
+    def test_a_full_disk_stops_no_answer(self):
+        """Answers go on, also of versions that are pointed to later; pointing is refused with a sentence and leaves the old pointers."""
+        small = self.folder / "small"
+        small.mkdir()
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=20m", "tmpfs", str(small)], capture_output=True).returncode != 0:
+            self.skipTest("a small file system cannot be mounted here")
+        try:
+            self.run_rivulet("backup", "--db", self.path("runs.sqlite"), "--out", str(small / "runs.sqlite"), code=0)
+            at = ("--db", str(small / "runs.sqlite"))
+            self.run_rivulet("model", "point", "digits", f"{self.run_id}:1", *at, code=0)
+            server = self.start("serve", *at, "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--insecure", "--model", "digits",
+                                "--abort-if", "errors=0.05")
+            self.follow(server, "server")
+            self.port = int(re.search(r"http://127\.0\.0\.1:(\d+)/", server.stdout.readline())[1])
+            with open(small / "filling", "wb", buffering=0) as filling:
+                try:
+                    while filling.write(b"x" * 4096):
+                        pass
+                except OSError as full:
+                    self.assertEqual(full.errno, errno.ENOSPC)
+            self.assertEqual(self.version_served(), 1)
+            refused = self.run_rivulet("model", "point", "digits", f"{self.run_id}:2", *at)
+            self.assert_refused(refused, code=1)
+            self.assertRegex(refused.err, "space|full")
+            refused = self.run_rivulet("model", "rollback", "digits", *at)
+            self.assert_refused(refused, code=1)
+            for user in range(20):
+                self.assertEqual(self.version_served({"rivulet-user": f"user-{user}"}), 1)
+            self.assertEqual(self.query("SELECT count(*) FROM pointer", db="small/runs.sqlite"), [(1,)])
+            os.remove(small / "filling")
+            self.run_rivulet("model", "point", "digits", f"{self.run_id}:2", *at, code=0)
+            self.wait_for(lambda: self.version_served() == 2, "the next version to be served")
+            self.stop(server, "server")
+        finally:
+            for process in self.processes:
+                if process.poll() is None:
+                    process.kill()
+                    process.wait()
+            subprocess.run(["umount", "-l", str(small)], check=True)
+
+    def test_a_model_of_onnx(self):
+        self.run_rivulet("simulate", self.scenario, "--db", self.path("onnx.sqlite"), "--rounds", 1, "--set", f"model.onnx={onnx_test.SMALL_CNN}",
+                         "--set", "client.optimizer.learning_rate=0.05", code=0)
+        run = self.query("SELECT run_id FROM runs", db="onnx.sqlite")[0][0]
+        records = [(image(n), n % 10) for n in range(32)]
+        self.write("own.tfrecord", harness.tfrecord(harness.example(pixels, label) for pixels, label in records))
+        measured = json.loads(self.run_rivulet("model", "evaluate", run, "--data", self.path("own.tfrecord"), "--db", self.path("onnx.sqlite"),
+                                               "--json", code=0).out)
+        self.run_rivulet("model", "point", "net", run, "--db", self.path("onnx.sqlite"), code=0)
+        self.serve("--db", self.path("onnx.sqlite"), "--model", "net", "--fixed-batch", "8")
+        described = self.call("/v2/models/net/versions/1")[1]["inputs"]
+        self.assertEqual(len(described), 1)
+        right = 0
+        for begin in range(0, 32, 8):
+            batch = records[begin:begin + 8]
+            tensor = {"name": described[0]["name"], "datatype": "UINT8", "shape": [8, *described[0]["shape"][1:]],
+                      "data": [value for pixels, _ in batch for value in pixels]}
+            status, reply, _ = self.call("/v2/models/net/infer", {"inputs": [tensor]})
+            self.assertEqual(status, 200, reply)
+            scores = reply["outputs"][0]["data"]
+            right += sum(max(range(10), key=lambda c: scores[10 * row + c]) == label for row, (_, label) in enumerate(batch))
+        self.assertEqual(right, measured["test/accuracy/right"])
 
     def test_addresses_beyond_this_machine_are_said_twice(self):
         self.point("digits", f"{self.run_id}:1")

@@ -102,7 +102,7 @@ class Tls(RivuletTest):
         state = state_of_gone()
         self.assertRegex(state["error"], revoked)
         self.assertRegex(state["error_at"], r"^\d{4}-")
-        self.said("coordinator", f"client '{gone}' is sent away: " + revoked)
+        self.said("coordinator", f"client '{gone}' is refused: " + revoked)
         # What it had sent by then is in the next versions.
         rounds = self.committed(DB) + 3
         self.wait_for(lambda: self.committed(DB) >= rounds, "the run to go on")

@@ -150,16 +150,13 @@ class Paths(RivuletTest):
         rows = [f"P{i:04},{'NA' if i % 100 == 7 else 30 + i % 40},{'east' if i % 3 else 'west'},{'ill' if i % 40 > 20 else 'well'}"
                 for i in range(400)]
         self.write("patients.csv", "Patient ID,age,ward,outcome\n" + "\n".join(rows) + "\n")
-        done = self.run_rivulet("data", "import", "csv", "--from", "patients.csv", "--label", "outcome", "--key", "ward", "--out", "patients")
-        self.assertEqual(done.code, 1, "the two questions that only the owner of the data answers")
-        self.assertIn("Pass --without 'Patient ID'", done.err)
-        self.assertIn("Pass --missing 'NA' --fill-missing", done.err)
         shown = self.steps(
-            "rivulet data import csv --from patients.csv --label outcome --key ward --without 'Patient ID' --missing NA --fill-missing "
-            "--test-every 4 --out patients",
+            "rivulet data import csv --auto --from patients.csv --label outcome --key ward --test-every 4 --out patients",
             "rivulet simulate patients/scenario.toml --rounds 3",
             "rivulet runs show latest",
             "rivulet model evaluate latest --classes")
+        self.assertIn("--auto used these options: --without 'Patient ID' --missing NA --fill-missing", shown[0])
+        self.assertNotIn("P0001", (self.folder / "patients/columns.json").read_text())
         self.assertIn("rivulet simulate patients/scenario.toml", shown[0])
         self.assertRegex(shown[2], r"accuracy")
         self.assertRegex(shown[3], r"(?m)^ +ill ")

@@ -180,7 +180,7 @@ class Workers(RivuletTest):
         killed.kill()
         err = self.end_beside(simulation, self.work(address, "--tls", "node", threads=3))
         self.assertEqual(self.digests(), expected)
-        threads = re.findall("'(.*)' has come", err)
+        threads = re.findall("'(.*)' has joined", err)
         self.assertNotEqual(threads, [])
         for thread in threads:
             self.assertRegex(thread, "^node-1 thread [0-9a-f]+$")

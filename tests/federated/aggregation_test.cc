@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "federated/aggregation/fixed_point.h"
+#include "federated/aggregation/gathering.h"
 #include "tests/federated/aggregation_updates.h"
 
 namespace rivulet {
@@ -605,6 +606,23 @@ TEST(Finish, NothingFolded_IsFailedPrecondition) {
   TestUpdate update{"a", {std::nanf("")}};
   EXPECT_THAT(aggregation->Fold(update.view(), update.weights()), StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_THAT(std::move(*aggregation).Finish(), StatusIs(absl::StatusCode::kFailedPrecondition));
+}
+
+// A private version divides by the planned number of updates, and a sample of nobody is one of its versions.
+TEST(Finish, NothingFoldedOverAConstant_IsZero) {
+  AggregationSpec spec = Spec(3);
+  spec.parts[0].weigh = "one";
+  spec.parts[0].denominator = {.kind = Denominator::Kind::kConstant, .constant = 4};
+  EXPECT_TRUE(IsDefinedWithoutUpdates(spec));
+  auto input = std::move(*Make(spec)).FinishUndivided(Staleness());
+  ASSERT_OK(input);
+  EXPECT_EQ(input->updates, 0);
+  ASSERT_NE(input->parts[0].undivided, nullptr);
+  EXPECT_THAT(input->parts[0].undivided->sums(), ::testing::ElementsAre(0, 0, 0));
+  input->parts[0].undivided->sums()[1] = int64_t{2} << FractionBits(spec);
+  input->parts[0].Divide();
+  EXPECT_THAT(input->parts[0].mean, ::testing::ElementsAre(0, 0.5f, 0));
+  EXPECT_FALSE(IsDefinedWithoutUpdates(Spec(3)));
 }
 
 TEST(Create, BadSpecs_NameTheField) {

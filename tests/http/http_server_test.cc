@@ -64,6 +64,7 @@ class Peer {
     return read;
   }
   std::string ReadAll() { return ReadUntil(""); }
+  void EndSending() { shutdown(socket_, SHUT_WR); }
 
  private:
   const int socket_;
@@ -272,6 +273,64 @@ TEST_F(HttpServerTest, Stop_ClosesEverythingWithinASecond) {
   server_->Stop();
   EXPECT_LT(Steady::now() - begin, std::chrono::seconds(1));
   EXPECT_FALSE(server_->running());
+}
+
+// A server of calls: programs read its refusals, so all are JSON.
+class HttpCallsTest : public HttpServerTest {
+ protected:
+  void StartCalls(const HttpLimits& limits) {
+    server_ = HttpServer::Create({.address = "127.0.0.1:0", .token_file = "", .tls = "", .limits = limits}, {}).value();
+    server_->HandleCalls("/call", [](std::shared_ptr<const HttpCallRequest> request, HttpServer::CallReply reply) {
+      reply({.content_type = "application/json", .body = std::to_string(request->body.size())});
+    });
+    server_->Start();
+    const std::string url = server_->url();
+    port_ = std::stoi(url.substr(url.rfind(':') + 1));
+  }
+  static std::string Post(const std::string& fields, const std::string& body = "") {
+    return "POST /call HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n" + fields + "\r\n\r\n" + body;
+  }
+  static auto Refused(const std::string& status, const std::string& sentence) {
+    return AllOf(StartsWith("HTTP/1.1 " + status), HasSubstr("application/json"),
+                 HasSubstr("{\"error\":\"" + sentence));
+  }
+};
+
+TEST_F(HttpCallsTest, BodiesThatCannotBeRead_AreRefusedInJson) {
+  StartCalls({.body_bytes = 1000});
+  EXPECT_THAT(Answer(Post("Content-Length: 1000", std::string(1000, 'x'))),
+              AllOf(StartsWith("HTTP/1.1 200"), HasSubstr("1000")));
+  EXPECT_THAT(Answer(Post("Content-Length: 1000000000")),
+              Refused("413", "The body of this request is longer than 1000"));
+  EXPECT_THAT(Answer(Post("Transfer-Encoding: chunked", "7d0\r\n" + std::string(2000, 'x') + "\r\n0\r\n\r\n")),
+              Refused("413", "The body of this request is longer than 1000"));
+  EXPECT_THAT(Answer(Post("Transfer-Encoding: chunked", "no size\r\n")), Refused("400", ""));
+  EXPECT_THAT(Answer("GET /elsewhere HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"), Refused("404", ""));
+  EXPECT_THAT(Answer("POST /call HTTP/1.1\r\nHost: elsewhere.example\r\nContent-Length: 0\r\n\r\n"),
+              Refused("403", ""));
+}
+
+TEST_F(HttpCallsTest, UnfinishedBody_IsRefusedWhenItEndsOrItsTimeDoes) {
+  StartCalls({.body_bytes = 1000, .body = milliseconds(300)});
+  Peer ended(port_);
+  ASSERT_TRUE(ended.Send(Post("Content-Length: 100", "half")));
+  ended.EndSending();
+  EXPECT_THAT(ended.ReadAll(), Refused("400", "The body of this request ends before its length"));
+  Peer silent(port_);
+  ASSERT_TRUE(silent.Send(Post("Content-Length: 100", "half")));
+  EXPECT_THAT(silent.ReadAll(), Refused("408", "The body of this request did not come"));
+}
+
+TEST_F(HttpCallsTest, BodiesBeyondTheirRoom_AreRefusedUntilOneIsDone) {
+  StartCalls({.body_bytes = 1000, .bodies_bytes = 1500});
+  Peer first(port_);
+  ASSERT_TRUE(first.Send(Post("Content-Length: 1000\r\nExpect: 100-continue")));
+  EXPECT_THAT(first.ReadUntil("\r\n\r\n"), StartsWith("HTTP/1.1 100"));
+  EXPECT_THAT(Answer(Post("Content-Length: 1000", std::string(1000, 'x'))), Refused("503", "Too many bodies"));
+  EXPECT_THAT(Answer(Post("Content-Length: 500", std::string(500, 'x'))), StartsWith("HTTP/1.1 200"));
+  ASSERT_TRUE(first.Send(std::string(1000, 'x')));
+  EXPECT_THAT(first.ReadAll(), HasSubstr("200 OK"));
+  EXPECT_THAT(Answer(Post("Content-Length: 1000", std::string(1000, 'x'))), StartsWith("HTTP/1.1 200"));
 }
 
 class HttpServerTlsTest : public testing::AuthorityTest {};

@@ -145,6 +145,36 @@ TEST(Batcher, FullQueue_RefusesTheNextAndAnswersTheRest) {
   ExpectLogits(third.get(), Logits(*version, image));
 }
 
+// Three requests wait while the one thread is held. Where a step's time goes with its size, two of them go first.
+TEST(Batcher, PaddingThatCostsTime_IsLeftOut) {
+  using std::chrono::hours;
+  for (const auto& [of_four, wanted] : {std::pair{hours(10), 3}, {hours(2), 2}}) {
+    const auto version = FourPixelsVersion();
+    const std::vector<float> image = Image(1);
+    Batcher batcher({.max_batch = 4, .threads = 1});
+    std::promise<void> entered, leave;
+    BatchedRequest held{.version = version, .rows = 1, .inputs = {reinterpret_cast<const std::byte*>(image.data())}};
+    held.done = [&](const Status&, std::span<const TensorView>, const RequestTimes&) {
+      entered.set_value();
+      leave.get_future().wait();
+    };
+    batcher.Submit(std::move(held));
+    entered.get_future().wait();
+    for (int i = 0; i < 300; ++i) {
+      version->plan->TellStep(1, hours(1));
+      version->plan->TellStep(2, hours(2));
+      version->plan->TellStep(4, of_four);
+    }
+    std::vector<std::future<Answer>> answers;
+    for (int i = 0; i < 3; ++i) answers.push_back(Ask(batcher, version, image));
+    leave.set_value();
+    for (auto& answer : answers) ExpectLogits(answer.get(), Logits(*version, image));
+    // The last step is counted behind its answers.
+    while (batcher.steps() < wanted) std::this_thread::yield();
+    EXPECT_EQ(batcher.steps(), wanted);
+  }
+}
+
 TEST(Batcher, CallerThatHasGone_CostsNoStep) {
   const auto version = FourPixelsVersion();
   Batcher batcher({.threads = 1});

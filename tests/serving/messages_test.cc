@@ -20,6 +20,8 @@ const ServedInput kImageInput{"image", FeatureEncoding::kUint8, {DType::kFloat32
 const ServedInput kTokenInput{"tokens", FeatureEncoding::kInt64, {DType::kInt64, {3}}, 1, 10};
 const std::vector<ServedInput> kBoth = {kImageInput, kTokenInput};
 
+constexpr int64_t kMany = 1000;  // values of a body
+
 template <typename T>
 std::vector<T> ValuesOf(const WireTensor& tensor) {
   std::vector<T> values(tensor.bytes.size() / sizeof(T));
@@ -127,15 +129,15 @@ TEST(HttpBodies, BinaryValuesBehindTheJson) {
       R"({"name":"b","datatype":"INT64","shape":[2],"data":[1,[2]]}]})";
   InferBody body;
   const std::string whole = json + std::string("\5\0\0\0", 4);
-  EXPECT_OK(ReadInferBody(whole, fmt::format("{}", json.size()), body));
+  EXPECT_OK(ReadInferBody(whole, fmt::format("{}", json.size()), kMany, body));
   EXPECT_THAT(ValuesOf<int32_t>(body.call.inputs[0]), ElementsAre(5));
   EXPECT_THAT(ValuesOf<int64_t>(body.call.inputs[1]), ElementsAre(1, 2));
   for (const std::string length : {"0", "1000", "-1", "x", "18446744073709551616"}) {
     InferBody other;
-    EXPECT_THAT(ReadInferBody(whole, length, other), StatusIs(absl::StatusCode::kInvalidArgument)) << length;
+    EXPECT_THAT(ReadInferBody(whole, length, kMany, other), StatusIs(absl::StatusCode::kInvalidArgument)) << length;
   }
   InferBody more;
-  EXPECT_THAT(ReadInferBody(whole + "x", fmt::format("{}", json.size()), more),
+  EXPECT_THAT(ReadInferBody(whole + "x", fmt::format("{}", json.size()), kMany, more),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no input")));
 }
 
@@ -143,10 +145,10 @@ TEST(HttpBodies, RowsAndColumns_AreTheSameCall) {
   PredictBody rows, columns;
   InferenceCall of_rows, of_columns;
   EXPECT_OK(ReadPredictBody(
-      R"({"instances":[{"image":[[1,2],[3,4]],"tokens":[1,2,3]},{"tokens":[4,5,6],"image":[[5,6],[7,8]]}]})", kBoth,
-      rows, of_rows));
-  EXPECT_OK(ReadPredictBody(R"({"inputs":{"tokens":[[1,2,3],[4,5,6]],"image":[[[1,2],[3,4]],[[5,6],[7,8]]]}})", kBoth,
-                            columns, of_columns));
+      R"({"instances":[{"image":[[1,2],[3,4]],"tokens":[1,2,3]},{"tokens":[4,5,6],"image":[[5,6],[7,8]]}]})", kMany,
+      kBoth, rows, of_rows));
+  EXPECT_OK(ReadPredictBody(R"({"inputs":{"tokens":[[1,2,3],[4,5,6]],"image":[[[1,2],[3,4]],[[5,6],[7,8]]]}})", kMany,
+                            kBoth, columns, of_columns));
   EXPECT_TRUE(rows.rows);
   EXPECT_FALSE(columns.rows);
   ASSERT_EQ(of_rows.inputs.size(), 2u);
@@ -163,8 +165,26 @@ TEST(HttpBodies, WhatIsNoRequest_IsRefused) {
         R"({"signature_name":"x","inputs":[]})", R"({"inputs":{"image":[{"b64":"%%%"}],"tokens":[[1,2,3]]}})"}) {
     PredictBody body;
     InferenceCall call;
-    EXPECT_THAT(ReadPredictBody(wrong, kBoth, body, call), StatusIs(absl::StatusCode::kInvalidArgument)) << wrong;
+    EXPECT_THAT(ReadPredictBody(wrong, kMany, kBoth, body, call), StatusIs(absl::StatusCode::kInvalidArgument))
+        << wrong;
   }
+}
+
+TEST(HttpBodies, MoreValuesThanABatchHas_AreCountedBeforeTheyAreRead) {
+  const std::string body =
+      R"({"inputs":[{"name":"a,[{\",,","datatype":"INT32","shape":[3],"data":[1,2,3]}]})";  // a string hides nothing
+  InferBody request, refused;
+  EXPECT_OK(ReadInferBody(body, "", 11, request));
+  EXPECT_THAT(ReadInferBody(body, "", 10, refused),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("11 values, and 10 at most")));
+  EXPECT_TRUE(refused.call.inputs.empty());
+  const std::string binary =
+      R"({"inputs":[{"name":"a","datatype":"UINT8","shape":[9],"parameters":{"binary_data_size":9}}]})";
+  EXPECT_OK(ReadInferBody(binary + ",,,[[[{{{", fmt::format("{}", binary.size()), 10, refused));
+  PredictBody predict;
+  InferenceCall call;
+  EXPECT_THAT(ReadPredictBody(std::string(1000, '['), 999, kBoth, predict, call),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("1001 values")));
 }
 
 TEST(JsonValues, Base64_OfEveryLength) {

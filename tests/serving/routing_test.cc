@@ -74,6 +74,19 @@ TEST(Routing, GrowingShare_MovesNobodyBack) {
   }
 }
 
+TEST(Routing, OnlyWhatTheShareDivides_IsCompared) {
+  Routing routing = Mnist(50);
+  EXPECT_EQ(routing.Choose("", "u")->compared, nullptr);
+  routing.watch = std::make_shared<CanaryWatch>();
+  for (int user = 0; user < 50; ++user) {
+    const auto route = routing.Choose("", fmt::format("user-{}", user));
+    EXPECT_OK(route);
+    EXPECT_EQ(route->compared.get(), route->label == "canary" ? &routing.watch->canary : &routing.watch->stable);
+  }
+  EXPECT_EQ(routing.Choose("canary", "u")->compared, nullptr);
+  EXPECT_EQ(routing.Choose("7", "u")->compared, nullptr);
+}
+
 TEST(Routing, AnotherName_HasOtherUsers) {
   int both = 0, first = 0;
   for (int user = 0; user < 10'000; ++user) {

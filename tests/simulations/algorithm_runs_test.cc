@@ -156,6 +156,45 @@ TEST_F(CountingTest, PoissonCohorts_HoweverTheyAreRun_AreOfTheVersionAlone) {
   }
 }
 
+// The clip follows the median of the updates' norms, which are of its order whatever it began with; each round's is a
+// metric. The run is the same however it is run, and is replayed.
+TEST_F(CountingTest, AdaptiveClip_FollowsTheNormsHoweverItIsRun) {
+  Scenario scenario = CountingScenario();
+  scenario.run.rounds = 6;
+  scenario.algorithm = {.name = "dp_fedavg",
+                        .settings = {{"noise_multiplier", 0.1},
+                                     {"noise_source", std::string("seeded")},
+                                     {"clip_quantile", 0.5},
+                                     {"clip_count_stddev", 0.15},
+                                     {"clip_learning_rate", 1.0}}};
+  const auto clips = [&](const std::string& db) {
+    const auto history = History::Open(Path(db), History::Access::kReadOnly);
+    EXPECT_OK(history);
+    std::vector<double> clips;
+    for (const MetricRow& metric : *(*history)->Metrics((*history)->ResolveRun("latest")->run_id))
+      if (metric.name == "privacy/clip") clips.push_back(*metric.value);
+    return clips;
+  };
+  for (const double first : {1e-3, 1e3}) {
+    SCOPED_TRACE(first);
+    scenario.privacy.clip = first;
+    const std::string name = first < 1 ? "small" : "large";
+    const Trace one = Simulate(scenario, 1, name + "-1.sqlite");
+    ASSERT_OK(one.status);
+    const std::vector<double> of = clips(name + "-1.sqlite");
+    ASSERT_EQ(of.size(), 6u);
+    EXPECT_EQ(of[0], first);
+    for (size_t i = 1; i < of.size(); ++i) {
+      const double step = std::log(of[i] / of[i - 1]);
+      EXPECT_GT(first < 1 ? step : -step, 0) << "all are clipped, or none";
+    }
+    EXPECT_EQ(Simulate(scenario, 3, name + "-3.sqlite").digests, one.digests);
+    EXPECT_EQ(Deploy(scenario, name + "-deployed.sqlite").digests, one.digests);
+    EXPECT_OK(
+        Replay({.scenario = scenario, .db_path = Path(name + "-3.sqlite"), .run = "latest", .workers = 2}).status());
+  }
+}
+
 // Who is there of a deployment's members is not known beforehand, and who fails is replaced.
 TEST_F(CountingTest, FixedCohorts_AreAccountedForAsASampleInSimulationsAlone) {
   Scenario scenario = CountingScenario();

@@ -84,6 +84,47 @@ TEST(PackedTest, EveryTruncation_IsNoticed) {
   }
 }
 
+TEST(PackedTest, NumberOfNoValue_IsNoticed) {
+  for (const int64_t number : {int64_t{-1}, int64_t{2}, int64_t{256}, int64_t{1} << 32}) {
+    const std::string bytes = std::move(Packer().Number(number)).Take();
+    Unpacker fields(bytes);
+    EXPECT_EQ(fields.OneOf(TaskKind::kEvaluate), TaskKind::kTrain);
+    EXPECT_FALSE(fields.ok()) << number;
+  }
+}
+
+// Numbers travel as 8 bytes: a narrower type must not hide what is beyond it.
+TEST(TaskPackingTest, FieldOutOfItsRange_IsNoticed) {
+  Task task;
+  task.plan = Sha256Of("plan");
+  task.inputs = {{"model", {BlobId::Form::kModel, Sha256Of("model")}}};
+  const auto readable = [](const Task& task, const std::function<void(std::string&)>& change) {
+    Packer packer;
+    Put(packer, task);
+    std::string bytes = std::move(packer).Take();
+    change(bytes);
+    Unpacker from(bytes);
+    TakeTask(from);
+    return from.ok();
+  };
+  const size_t texts = 4 * 8 + 8 + 32;  // four empty texts and the plan
+  EXPECT_TRUE(readable(task, [](std::string&) {}));
+  EXPECT_FALSE(readable(task, [&](std::string& bytes) { bytes[texts] = 2; })) << "kind";
+  EXPECT_FALSE(readable(task, [&](std::string& bytes) { bytes[texts + 1] = 1; })) << "kind, 256";
+  EXPECT_FALSE(readable(task, [&](std::string& bytes) { bytes[texts + 15] = '\x80'; })) << "step";
+  EXPECT_FALSE(readable(task, [&](std::string& bytes) { bytes[texts + 26] = 1; })) << "ordinal, 65536";
+  EXPECT_FALSE(readable(task, [&](std::string& bytes) { bytes[texts - 40] = 31; })) << "a digest's length";
+  EXPECT_FALSE(readable(task, [&](std::string& bytes) { bytes[texts + 56 + 13] = 3; })) << "a blob's form";
+
+  Packer packer;
+  Put(packer, TaskFailure{.task = "t"});
+  std::string bytes = std::move(packer).Take();
+  bytes[8 + 1 + 8 + 8] = 10;
+  Unpacker from(bytes);
+  TakeFailure(from);
+  EXPECT_FALSE(from.ok()) << "a failure's code";
+}
+
 TEST(TaskPackingTest, TaskAndFailure_ComeAsTheyWere) {
   Task task;
   task.id = "run/r1-a1/client";
@@ -147,16 +188,20 @@ TEST(OpenRanksTest, OnlyWhatMpiSays_MakesARank) {
   EXPECT_TRUE(StartedAsRank(variable));
 }
 
-// A rank that takes part, and of whose answers one is changed on its way to rank 0.
+// A rank that takes part, and of whose answers one is changed on its way to rank 0. Keeps the orders that it gets.
 class LyingRank final : public Ranks {
  public:
   using Change = std::function<std::string(const std::string&)>;
   LyingRank(Ranks& honest, int answer, Change change) : honest_(honest), answer_(answer), change_(std::move(change)) {}
+  const std::vector<std::string>& orders() const { return orders_; }
   int rank() const override { return honest_.rank(); }
   int size() const override { return honest_.size(); }
   int local() const override { return honest_.local(); }
   int local_rank() const override { return honest_.local_rank(); }
-  void Broadcast(std::string& bytes) override { honest_.Broadcast(bytes); }
+  void Broadcast(std::string& bytes) override {
+    honest_.Broadcast(bytes);
+    orders_.push_back(bytes);
+  }
   std::string Scatter(const std::vector<std::string>& parts) override { return honest_.Scatter(parts); }
   std::vector<std::string> Gather(const std::string& bytes) override {
     return honest_.Gather(++answers_ == answer_ ? change_(bytes) : bytes);
@@ -169,7 +214,59 @@ class LyingRank final : public Ranks {
   const int answer_;
   const Change change_;
   int answers_ = 0;
+  std::vector<std::string> orders_;
 };
+
+// Rank 1 of 2, whose rank 0 is a list of orders. It gets no tasks, and its answers go nowhere.
+class OrderedRank final : public Ranks {
+ public:
+  explicit OrderedRank(std::vector<std::string> orders) : orders_(std::move(orders)) {}
+  int rank() const override { return 1; }
+  int size() const override { return 2; }
+  int local() const override { return 2; }
+  int local_rank() const override { return 1; }
+  void Broadcast(std::string& bytes) override { bytes = next_ < orders_.size() ? orders_[next_++] : Dismissal(); }
+  std::string Scatter(const std::vector<std::string>&) override { return std::move(Packer().Number(size_t{0})).Take(); }
+  std::vector<std::string> Gather(const std::string&) override { return {}; }
+  void Sum(std::span<int64_t>) override {}
+  void Sum(std::span<int32_t>) override {}
+  size_t taken() const { return next_; }
+
+ private:
+  static std::string Dismissal() {
+    return std::move(Packer().Number(static_cast<int64_t>(RankOrder::kDismiss))).Take();
+  }
+  const std::vector<std::string> orders_;
+  size_t next_ = 0;
+};
+
+TEST(FollowRanksTest, OrderThatIsNotKnown_EndsTheRankAndIsNamed) {
+  for (const int64_t number : {int64_t{3}, int64_t{-1}, int64_t{256}, int64_t{1} << 32}) {
+    OrderedRank ranks({std::move(Packer().Number(number)).Take()});
+    const Status status = FollowRanks(ranks, {});
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kInternal));
+    EXPECT_THAT(Message(status),
+                HasSubstr(fmt::format("rank 0 sends order {}, which this program does not know", number)));
+  }
+}
+
+TEST(FollowRanksTest, OrderWithoutItsNumber_EndsTheRank) {
+  for (const std::string& order : {std::string(), std::string(7, '\0')}) {
+    OrderedRank ranks({order});
+    EXPECT_THAT(Message(FollowRanks(ranks, {})), HasSubstr(fmt::format("an order of {} bytes", order.size())));
+  }
+}
+
+TEST(FollowRanksTest, StepBeforeItTakesPart_EndsTheRank) {
+  OrderedRank ranks({std::move(Packer().Number(static_cast<int64_t>(RankOrder::kStep))).Take()});
+  EXPECT_THAT(Message(FollowRanks(ranks, {})), HasSubstr("takes part in no run"));
+}
+
+TEST(FollowRanksTest, JoinThatFails_LeavesTheRankToItsOrders) {
+  OrderedRank ranks({std::move(Packer().Number(static_cast<int64_t>(RankOrder::kJoin)).Text("?").Text("")).Take()});
+  EXPECT_OK(FollowRanks(ranks, {}));
+  EXPECT_EQ(ranks.taken(), 1u);
+}
 
 class RanksTest : public SimulatorTest {
  protected:
@@ -181,7 +278,8 @@ class RanksTest : public SimulatorTest {
     for (int rank = 1; rank < size; ++rank) {
       others.emplace_back([&, rank] {
         LyingRank one(ranks.at(rank), lie, change);
-        (void)FollowRanks(one, {.workers = workers});
+        EXPECT_OK(FollowRanks(one, {.workers = workers}));
+        if (rank == 1) orders_ = one.orders();
       });
     }
     TraceRecorder recorder;
@@ -203,7 +301,26 @@ class RanksTest : public SimulatorTest {
     return trace;
   }
   int runs_ = 0;
+  std::vector<std::string> orders_;  // of the last run, to rank 1
 };
+
+TEST_F(RanksTest, StepThatCannotBeRead_EndsTheRank) {
+  ASSERT_OK(ByRanks(SmallScenario(), 2).status);
+  ASSERT_GE(orders_.size(), 3u);  // to take part, steps, the dismissal
+  const std::string &join = orders_[0], &step = orders_[1];
+  std::vector<std::string> changed;
+  for (const size_t bytes : {size_t{8}, size_t{15}, size_t{16}, step.size() - 1})
+    changed.push_back(step.substr(0, bytes));
+  changed.push_back(step);
+  changed.back()[16 + 8] = 2;  // the first gathering's kind
+  for (const std::string& order : changed) {
+    SCOPED_TRACE(order.size());
+    OrderedRank ranks({join, order});
+    EXPECT_THAT(Message(FollowRanks(ranks, {.workers = 1})), HasSubstr("a step that this program cannot read"));
+  }
+  OrderedRank honest({join});
+  EXPECT_OK(FollowRanks(honest, {.workers = 1}));
+}
 
 TEST_F(RanksTest, AnyNumberOfRanks_SameBitsAndTasks) {
   Scenario scenario = SmallScenario();
@@ -265,6 +382,8 @@ TEST_F(RanksTest, GarbageFromARank_EndsTheRunWithASentence) {
   const std::vector<std::pair<int, LyingRank::Change>> lies = {
       {kInvitation, [](const auto&) { return ""; }},
       {kInvitation, [&](const auto&) { return high; }},
+      {kInvitation,  // an entry for each of its threads would fill rank 0's memory
+       [](const auto&) { return std::move(Packer().Text("").Number(int64_t{1} << 62).Text("the processor")).Take(); }},
       {kReport, [](const auto&) { return ""; }},
       {kReport, [&](const auto&) { return high; }},
       {kReport, [](const auto& bytes) { return bytes.substr(0, bytes.size() - 1); }},

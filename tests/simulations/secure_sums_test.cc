@@ -1,4 +1,6 @@
 // Runs whose updates are summed as words: every version is that of the run with plain sums, to the bit.
+#include "federated/privacy/accountant.h"
+#include "simulations/replay.h"
 #include "tests/simulations/whole_runs.h"
 
 namespace rivulet {
@@ -49,6 +51,40 @@ TEST_F(SecureSumsTest, WithNoiseOnTheSums_AreThePlainVersions) {
   Scenario scenario = Plain("dp_fedavg");
   scenario.algorithm.settings = {{"noise_multiplier", 0.5}, {"noise_source", std::string("seeded")}};
   ExpectSame(scenario, "noise");
+}
+
+// Each client adds its share to its words, and the coordinator none: the run is one of any division over workers, and
+// is charged for the noise of the smallest sum.
+TEST_F(SecureSumsTest, WithNoiseOfClients_HoweverItIsRun_IsOneRunAndCharged) {
+  Scenario scenario = Secure(Plain("dp_fedavg"));
+  scenario.algorithm.settings = {
+      {"noise_multiplier", 2.0}, {"noise_source", std::string("seeded")}, {"noise", std::string("distributed")}};
+  for (const int64_t bits : {64, 32}) {
+    SCOPED_TRACE(bits);
+    scenario.server.sum_bits = bits;
+    const Trace one = Simulate(scenario, 1, fmt::format("distributed-{}-1.sqlite", bits));
+    ASSERT_OK(one.status);
+    const std::string db = fmt::format("distributed-{}-3.sqlite", bits);
+    EXPECT_EQ(Simulate(scenario, 3, db).digests, one.digests);
+    EXPECT_OK(Replay({.scenario = scenario, .db_path = Path(db), .run = "latest", .workers = 2}).status());
+    const auto history = History::Open(Path(db), History::Access::kReadOnly);
+    ASSERT_OK(history);
+    const std::string run = (*history)->ResolveRun("latest")->run_id;
+    ASSERT_OK_AND_ASSIGN(const std::vector<RoundRow> rounds, (*history)->Rounds(run));
+    ASSERT_THAT(rounds, SizeIs(3));
+    for (const RoundRow& round : rounds) {
+      EXPECT_NEAR(*round.noise_multiplier, 2, 1e-4);
+      EXPECT_GE(*round.noise_multiplier, 2);
+      const auto gaussian = privacy::EpsilonOf(
+          {.relation = privacy::Relation::kReplaceOne, .rounds = {{.multiplier = 2, .count = round.round}}}, 1e-5);
+      ASSERT_OK(gaussian);
+      EXPECT_NEAR(*round.participant_epsilon, gaussian->value, 1e-3 * gaussian->value);
+    }
+    // With other seeds of the noise the versions differ.
+    Scenario other = scenario;
+    other.run.seed += 1;
+    EXPECT_NE(Simulate(other, 1, fmt::format("distributed-{}-other.sqlite", bits)).final_digest, one.final_digest);
+  }
 }
 
 // Sums of losses as weights, and of norms that only a client measures.

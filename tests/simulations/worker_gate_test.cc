@@ -64,7 +64,7 @@ TEST_F(WorkerGateTest, ThousandsOfInventedNames_AreAFewLines) {
   gate_.reset();
   const std::string all = told();
   EXPECT_LE(std::ranges::count(all, '\n'), 21);
-  EXPECT_THAT(all, HasSubstr("'invented 0' has come"));
+  EXPECT_THAT(all, HasSubstr("'invented 0' has joined"));
   EXPECT_THAT(all, HasSubstr("4980 more lines of this kind were left out"));
 }
 
@@ -100,7 +100,7 @@ TEST_F(WorkerGateTest, SilentWorker_WhatItHadIsGivenToAnother) {
   }
   EXPECT_TRUE(given.contains(first->tasks[0].id));
   EXPECT_TRUE(given.contains(first->tasks[1].id));
-  EXPECT_THAT(told(), HasSubstr("'one' has come"));
+  EXPECT_THAT(told(), HasSubstr("'one' has joined"));
   EXPECT_THAT(told(), HasSubstr("'one' was silent for 0.04 s; others get its tasks"));
 }
 

@@ -7,7 +7,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).parents[2]
 TOPS = ("aggregator", "certificates", "cli", "client", "coordinator", "dataflow", "deploy", "engine", "examples", "federated", "http", "inspect",
-        "pages", "proto", "python", "rpc", "setup", "simulations", "aggregator")
+        "pages", "proto", "python", "rpc", "scripts", "serving", "setup", "simulations")
 # Files of one kind, told by the README above them.
 DATA = {"simulations/scenarios"}
 
@@ -35,6 +35,12 @@ class Folders(unittest.TestCase):
 
     def test_the_list_only_shrinks(self):
         self.assertEqual([name for name in NOT_YET if (ROOT / name / "README.md").exists() or not (ROOT / name).exists()], [])
+
+    def test_every_script_and_part_of_the_build_is_listed(self):
+        for folder in ("scripts", "cmake"):
+            readme = (ROOT / folder / "README.md").read_text()
+            self.assertEqual([path.name for path in sorted((ROOT / folder).iterdir())
+                              if path.is_file() and path.name != "README.md" and f"`{path.name}`" not in readme], [], folder)
 
     def test_a_readme_has_a_heading_and_prose(self):
         for name in folders(ROOT):

@@ -46,6 +46,11 @@ class Prose(unittest.TestCase):
             for path in sorted((ROOT / folder).rglob("README.md")):
                 self.check(path, path.read_text())
 
+    def test_internals_are_free_of_the_dialect(self):
+        for path in sorted((ROOT / "docs/internals").glob("*.md")):
+            if path.name != "style.md":  # which lists its words
+                self.check_within(path, path.read_text())
+
     def test_help_texts_keep_the_rules(self):
         found = 0
         for path in prose_code.sources_of(ROOT, "cli"):

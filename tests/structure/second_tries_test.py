@@ -29,6 +29,30 @@ class SecondTries(unittest.TestCase):
         self.assertTrue(right)
         self.assertEqual(said[0], "e2e.live failed at least once (excused: reads a clock)")
 
+    def test_a_pattern_excuses_the_tests_that_it_matches(self):
+        self.assertEqual(second_tries.verdict(LOG, second_tries.excuses("e2e.*: reads clocks\n")),
+                         (["e2e.live failed at least once (excused: reads clocks)",
+                           "e2e.tls failed at least once (excused: reads clocks)"], True))
+
+    def test_a_pattern_excuses_no_other_test(self):
+        said, right = second_tries.verdict(LOG, second_tries.excuses("e2e.l*: reads a clock\n"))
+        self.assertFalse(right)
+        self.assertEqual(said, ["e2e.live failed at least once (excused: reads a clock)", "e2e.tls failed at least once"])
+        self.assertFalse(second_tries.verdict(LOG, second_tries.excuses("E2E.*: other case\ne2e.t*: slow\n"))[1])
+
+    def test_an_exact_name_goes_before_a_pattern_and_the_earlier_pattern_before_the_later(self):
+        listed = second_tries.excuses("e2e.*: first\n*.tls: second\ne2e.live: exact\n")
+        self.assertEqual([listed[second_tries.entry_of(name, listed)] for name in ("e2e.live", "e2e.tls")], ["exact", "first"])
+
+    def test_a_pattern_needs_a_test_and_a_letter(self):
+        said, right = second_tries.verdict(LOG, second_tries.excuses("e2e.*: a\nui.*: b\n"))
+        self.assertFalse(right)
+        self.assertIn("ui.* is excused, but no test has this name: remove it from the list", said)
+        self.assertTrue(second_tries.verdict(LOG, second_tries.excuses("e2e.*: a\nShapes/*: b\n"))[1])
+        for everything in ("*", "*.*", "?*"):
+            with self.assertRaisesRegex(ValueError, "excuses every test"):
+                second_tries.excuses(f"{everything}: all of them\n")
+
     def test_a_clean_run_is_right(self):
         self.assertEqual(second_tries.verdict("1/1 Test #1: a ...   Passed    0.01 sec\n", {}), ([], True))
 

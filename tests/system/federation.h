@@ -436,7 +436,7 @@ class Federation final : private Witness {
       const auto sent = updates_.find(task.id);
       if (!kept || request.serves.kind != Serves::Kind::kItself || sent == updates_.end()) continue;
       EXPECT_NE(sent->second.trained_from, task.input("model")->id.digest.Hex())
-          << task.id << " was acknowledged, and is asked for again\n"
+          << task.id << " was acknowledged, and is requested again\n"
           << story_;
     }
     CheckMemory();

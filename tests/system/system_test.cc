@@ -202,7 +202,7 @@ TEST_F(PlantedFaultTest, AcknowledgementBeforeTheSync_IsFound) {
 
 TEST_F(PlantedFaultTest, AcknowledgementBeforeTheReportIsSynced_IsFound) {
   EXPECT_GT(
-      FoundBySeed({.everybody = true, .planted = Planted::kLyingReports}, "was acknowledged, and is asked for again"),
+      FoundBySeed({.everybody = true, .planted = Planted::kLyingReports}, "was acknowledged, and is requested again"),
       0u);
 }
 

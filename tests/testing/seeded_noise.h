@@ -16,9 +16,10 @@ inline std::optional<privacy::SumNoise> SeededNoise(const Composition& compositi
   if (!composition.noise.any()) return std::nullopt;
   EXPECT_TRUE(composition.noise.seeded);
   const PartSpec& part = spec.parts.at(0);
-  auto noise = privacy::SumNoise::Create(
-      std::make_shared<const privacy::NoiseKey>(privacy::SeededKey(seed)), composition.noise.multiplier,
-      {composition.noise.clip, part.elements, spec.fraction_bits(part)}, composition.noise.bands);
+  auto noise = privacy::SumNoise::Create(std::make_shared<const privacy::NoiseKey>(privacy::SeededKey(seed)),
+                                         composition.noise.multiplier,
+                                         {composition.noise.clip, part.elements, spec.fraction_bits(part)},
+                                         composition.noise.bands, composition.noise.count_deviation);
   EXPECT_OK(noise);
   return *std::move(noise);
 }

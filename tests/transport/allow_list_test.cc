@@ -1,5 +1,9 @@
 #include "federated/transport/allow_list.h"
 
+#include <thread>
+
+#include "engine/base/mutex.h"
+#include "tests/testing/forwarding_file_system.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_folder.h"
 
@@ -63,6 +67,53 @@ TEST_F(AdmissionTest, NameThatIsAdded_CountsAtItsNextCallAndAListThatIsBrokenCha
   EXPECT_THAT(Poll("c"), StatusIs(absl::StatusCode::kPermissionDenied));
   EXPECT_OK(Poll("b"));
   EXPECT_THAT(told_, ::testing::Contains(HasSubstr("line 2 of '")));
+}
+
+// A disk that answers when it is told to.
+class SlowDisk final : public testing::ForwardingFileSystem {
+ public:
+  StatusOr<std::string> ReadAll(const std::string& path) override {
+    MutexLock lock(mutex_);
+    ++reads_;
+    changed_.NotifyAll();
+    while (stopped_) changed_.Wait(mutex_);
+    return ForwardingFileSystem::ReadAll(path);
+  }
+  void Stop() {
+    MutexLock lock(mutex_);
+    stopped_ = true;
+  }
+  void GoOn() {
+    MutexLock lock(mutex_);
+    stopped_ = false;
+    changed_.NotifyAll();
+  }
+  void AwaitReads(int reads) {
+    MutexLock lock(mutex_);
+    while (reads_ < reads) changed_.Wait(mutex_);
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  int reads_ GUARDED_BY(mutex_) = 0;
+  bool stopped_ GUARDED_BY(mutex_) = false;
+};
+
+// Anybody may call by a name that is not in the list, for which the file is read again.
+TEST_F(AdmissionTest, StrangerWhileTheDiskIsSlow_DelaysNobodyOfTheList) {
+  Write("a\n");
+  SlowDisk disk;
+  ASSERT_OK_AND_ASSIGN(const auto admission,
+                       AllowList::Open(api_, disk, Path("clients.txt"), [](const std::string&) {}));
+  disk.Stop();
+  std::thread stranger([&] {
+    EXPECT_THAT(admission->Poll({.caller = {.name = "mallory"}}), StatusIs(absl::StatusCode::kPermissionDenied));
+  });
+  disk.AwaitReads(2);
+  EXPECT_OK(admission->Poll({.caller = {.name = "a"}}));
+  disk.GoOn();
+  stranger.join();
 }
 
 TEST_F(AdmissionTest, WhomAnOperatorApproves_IsAdmittedBesideTheFile) {

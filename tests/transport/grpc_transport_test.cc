@@ -180,7 +180,7 @@ TEST_F(GrpcTransportTest, Poll_CarriesRequestAndReply) {
 
 TEST_F(GrpcTransportTest, StrangerWhoSpeaksForEveryName_IsRefused) {
   const auto got = client_->Poll({.caller = caller_, .serves = {Serves::Kind::kAny}});
-  EXPECT_THAT(got, StatusIs(absl::StatusCode::kPermissionDenied, ::testing::HasSubstr("speak for every client")));
+  EXPECT_THAT(got, StatusIs(absl::StatusCode::kPermissionDenied, ::testing::HasSubstr("tasks of every client")));
   EXPECT_EQ(fake_.last_poll.caller.name, "") << "the coordinator must not have heard of it";
 }
 

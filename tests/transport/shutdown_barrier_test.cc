@@ -46,12 +46,12 @@ TEST_F(AttendanceTest, OneOfTwoTold_NotAllKnow) {
   EXPECT_TRUE(AllKnow());
 }
 
-TEST_F(AttendanceTest, ExpectedAndNotSeen_NotAllKnow) {
-  attendance_.Expect("a");
-  EXPECT_FALSE(AllKnow());
-  fake_.reply->over = PollReply::Over{};
-  Poll("a");
-  EXPECT_TRUE(AllKnow());
+TEST(EndNoticesTest, ExpectedAndNotSeen_NotAllKnow) {
+  EndNotices notices;
+  notices.Expect("a");
+  EXPECT_FALSE(notices.WaitUntilAllKnow(std::chrono::milliseconds(0)));
+  notices.Answered({.caller = {.name = "a"}}, {.over = PollReply::Over{}});
+  EXPECT_TRUE(notices.WaitUntilAllKnow(std::chrono::milliseconds(0)));
 }
 
 TEST_F(AttendanceTest, RefusedPoll_DoesNotCount) {

@@ -97,11 +97,10 @@ Output OneHotOf(const Scope& scope, const ScoredTargets& targets) {
 
 Setting ClassWeights() {
   Setting weights = Integers("class_weights", std::vector<int64_t>(),
-                             "How much the examples of each class count, a whole number for each. Only ratios matter, "
-                             "so 0.5 and 1.7 are `[5, 17]`: the weights are divided by their mean. The loss stays a "
-                             "mean over examples.")
+                             "How much the examples of each class count, a number for each. Only ratios matter: the "
+                             "weights are divided by their mean. The loss stays a mean over examples.")
                         .Between(0, 1e9);
-  weights.example = "[1, 5]";
+  weights.example = "[0.5, 1.7]";
   weights.default_in_words = "all count the same";
   return weights;
 }

@@ -72,7 +72,7 @@ std::vector<Key> TrainingKeys() {
 std::vector<Key> OptimizerKeys() {
   std::vector<Key> keys = {
       Key("client.optimizer.kind", RIVULET_FIELD(client.optimizer.kind), "\"momentum\"",
-          fmt::format("Local update rule. Its memory starts anew in every task. {}", PiecesInWords("optimizer")))
+          fmt::format("Local update rule. Its memory starts empty in every task. {}", PiecesInWords("optimizer")))
           .OneOf(SettingTableNames("optimizer")),
       Key("client.optimizer.learning_rate", RIVULET_FIELD(client.optimizer.learning_rate), "0.215",
           "Step length of a client.")

@@ -78,7 +78,7 @@ std::vector<Key> PartitionKeys() {
                     std::back_inserter(keys));
   keys.push_back(Key("data.partition.tags", RIVULET_FIELD(data.partition.tags), "[\"icu=client-0000*\"]",
                      "Tags of a simulation's clients, a `TAG=PATTERN` each: every client whose name matches has the "
-                     "tag; `*` stands for any characters. `selection.tags` says which are asked for."));
+                     "tag; `*` stands for any characters. `selection.tags` says which are selected."));
   return keys;
 }
 

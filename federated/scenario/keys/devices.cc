@@ -30,8 +30,8 @@ std::vector<Key> DevicesKeys() {
           .Law()
           .OrNone(),
       Key("devices.failure", RIVULET_FIELD(devices.failure), "\"exponential(600)\"",
-          "Seconds of work after which a device goes away without a word; a law, drawn for each task. One that would "
-          "have taken longer is lost: it is noticed `server.lease` later, and another client is asked.")
+          "Seconds of work after which a device disconnects without notice; a law, drawn for each task. One that would "
+          "have taken longer is lost: it is noticed `server.lease` later, and another client is selected.")
           .Default("none goes away")
           .Law()
           .OrNone(),
@@ -42,7 +42,7 @@ std::vector<Key> DevicesKeys() {
           .Law()
           .OrNone(),
       Key("devices.period", RIVULET_FIELD(devices.period_seconds), "3600.0",
-          "Seconds after which a device's availability, and `devices.trace`, begin anew.")
+          "Seconds after which a device's availability, and `devices.trace`, start over.")
           .Above(0)
           .Below(1e9)
           .When(

@@ -22,7 +22,7 @@ std::vector<Key> SelectionKeys() {
           .Path()
           .Default("none; every client may be drawn in every round"),
       Key("selection.period", RIVULET_FIELD(selection.period), "24",
-          "Rounds after which `selection.trace` begins anew; 0: it does not.")
+          "Rounds after which `selection.trace` starts over; 0: it does not.")
           .Between(0, 1e9)
           .When(
               "selection.trace", [](const Scenario& scenario) { return !scenario.selection.trace.empty(); },

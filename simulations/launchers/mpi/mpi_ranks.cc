@@ -63,6 +63,7 @@ class MpiRanks final : public Ranks {
   void Broadcast(std::string& bytes) override {
     uint64_t size = bytes.size();
     BroadcastPiece(&size, sizeof(size));
+    if (size > kMostMessageBytes) EndAllRanks(0);
     bytes.resize(size);
     for (size_t at = 0; at < bytes.size(); at += kMostBytes) {
       BroadcastPiece(bytes.data() + at, std::min(kMostBytes, bytes.size() - at));

@@ -144,7 +144,8 @@ TEST(SitePolicyTest, ColumnThatIsNotAllowed_IsNamed) {
 TEST(SitePolicyTest, MoreEpochsThanAllowed_AreRefused) {
   EXPECT_OK(CheckPlan(Policy("[plans]\nmax_epochs = 2\n"), *LocalPlan()));
   const Status refused = CheckPlan(Policy("[plans]\nmax_epochs = 1\n"), *LocalPlan());
-  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("goes over the data 2 times a task")));
+  EXPECT_THAT(refused,
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("makes 2 passes over the data in a task")));
   EXPECT_EQ(SubjectOf(refused), "2 epochs");
 }
 

@@ -163,7 +163,7 @@ TEST_F(TrainingCheckpointTest, DamagedFile_BeginsAnewWithASentence) {
     said_.clear();
     TrainingCheckpoint second = Open();
     EXPECT_EQ(Train(plan, &second), whole);
-    EXPECT_THAT(said_, ElementsAre(HasSubstr("a training that was interrupted begins anew: ")));
+    EXPECT_THAT(said_, ElementsAre(HasSubstr("an interrupted training starts over: ")));
   }
 }
 

@@ -117,7 +117,7 @@ TEST_F(ForeignFileTest, WorkBeyondAnyFilesSize_IsStopped) {
   ASSERT_OK_AND_ASSIGN(const auto db, Database::Open(path_, Database::Access::kReadOnly));
   db->LimitSteps(0);
   EXPECT_THAT(db->Run(kEndless),
-              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("takes more work than any of its size")));
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("takes more work than its size explains")));
   db->LimitSteps(std::nullopt);
   EXPECT_OK(db->Run("SELECT count(*) FROM run"));
 }

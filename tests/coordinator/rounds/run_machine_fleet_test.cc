@@ -144,7 +144,7 @@ TEST_F(RunMachineFleetTest, LostDevice_IsMissedAfterALeaseAndReplaced) {
   ASSERT_FALSE(dropped.empty()) << "seed 1 draws one of them";
   for (const auto& [client_id, reason] : dropped) {
     EXPECT_TRUE(devices_->lost.contains(client_id));
-    EXPECT_THAT(reason, HasSubstr("went away, and was not heard of for 10 s"));
+    EXPECT_THAT(reason, HasSubstr("disconnected and was silent for 10 s"));
   }
   EXPECT_GT(commit_->at, 10 * kSecond);
   EXPECT_EQ(commit_->tasks.size(), 2);

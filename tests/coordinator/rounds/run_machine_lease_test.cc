@@ -65,7 +65,7 @@ TEST(RunMachineLeaseTest, SilentClient_IsReplacedAfterALease) {
   const std::string third = run.ClientAt(2);
   run.Deliver(other, 80);
   EXPECT_THAT(run.Deliver(third, 90), Contains(HasSubstr("commit r1 a1")));
-  EXPECT_EQ(run.machine->leases()[0].reason, "it was not heard of for 0.06 s");
+  EXPECT_EQ(run.machine->leases()[0].reason, "it was silent for 0.06 s");
   EXPECT_EQ(run.machine->leases()[0].state, Lease::State::kDropped);
 }
 

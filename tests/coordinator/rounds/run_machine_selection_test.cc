@@ -1,5 +1,6 @@
 // Who is drawn by what earlier versions tell, and who may not be drawn in a round.
 #include "coordinator/rounds/run_machine.h"
+#include "federated/privacy/sum_noise.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet {
@@ -151,6 +152,98 @@ TEST(RunMachineSelectionTest, WhereNobodyElseMayBeDrawn_ARunOfFixedMembersFails)
   EXPECT_EQ(run.machine->phase(), RunMachine::Phase::kFailed);
   EXPECT_EQ(run.machine->reason(),
             "round 3 needs 2 clients and can draw 1, and no others may be drawn; check selection.trace");
+}
+
+// Of seven clients at this rate about two samples of three have nobody.
+void DrawRarely(RunRules& rules) {
+  auto selector = Selector::Create({"poisson", {{"rate", 0.06}}});
+  EXPECT_OK(selector);
+  rules.selector = *std::move(selector);
+  rules.cohort_key = std::make_shared<const privacy::NoiseKey>(privacy::SeededKey(3));
+  rules.policy = {20, 20};
+  rules.min_reports = 1;
+  rules.may_be_empty = true;
+}
+
+TEST(RunMachineSelectionTest, SampleOfNobody_IsAVersionOfNoUpdates) {
+  SelectedRun run("uniform");
+  DrawRarely(run.rules);
+  run.Start();
+  int64_t empty = 0, drawn = 0;
+  while (!run.machine->over()) {
+    if (run.machine->phase() == RunMachine::Phase::kTraining) {
+      ++drawn;
+      run.Round();
+      continue;
+    }
+    ASSERT_EQ(run.machine->phase(), RunMachine::Phase::kCommitting);
+    EXPECT_THAT(run.machine->leases(), ::testing::IsEmpty());
+    ++empty;
+    run.machine->On(CommitDone{}, 0);
+  }
+  EXPECT_EQ(run.machine->phase(), RunMachine::Phase::kFinished) << run.machine->reason();
+  EXPECT_EQ(empty + drawn, 30);
+  EXPECT_GT(empty, 10);
+  EXPECT_GT(drawn, 3);
+}
+
+TEST(RunMachineSelectionTest, SampleOfNobody_FailsWhereAVersionNeedsUpdates) {
+  SelectedRun run("uniform");
+  DrawRarely(run.rules);
+  run.rules.may_be_empty = false;
+  run.Start();
+  while (run.machine->phase() == RunMachine::Phase::kTraining) run.Round();
+  EXPECT_EQ(run.machine->phase(), RunMachine::Phase::kFailed);
+  EXPECT_THAT(run.machine->reason(), HasSubstr("draws 0 clients at selection.rate and needs 1"));
+}
+
+// Members who call, and one who has not for longer than server.presence.
+struct RareFleet {
+  RareFleet() {
+    DrawRarely(rules);
+    rules.run_id = "run";
+    rules.rounds = 30;
+    rules.deadline_ms = 5000;
+    rules.presence_ms = 1000;
+    rules.lease_ms = 1000;
+    auto created = RunMachine::Create(rules, {});
+    EXPECT_OK(created);
+    machine = *std::move(created);
+  }
+  std::vector<Action> Poll(const std::string& client_id) { return machine->On(Polled{client_id}, now); }
+  RunRules rules;
+  std::optional<RunMachine> machine;
+  TimeMs now = 0;
+};
+
+TEST(RunMachineSelectionTest, SampleOfAbsentMembers_IsWaitedForUntilTheDeadline) {
+  RareFleet fleet;
+  RunMachine& machine = *fleet.machine;
+  machine.On(ClientsJoined{{"stays"}}, fleet.now);
+  std::vector<std::string> away;
+  for (int i = 0; i < 400; ++i) away.push_back(fmt::format("away-{:03}", i));
+  // With 400 members more every sample has somebody, and the round that is being made now has nobody.
+  ASSERT_EQ(machine.phase(), RunMachine::Phase::kCommitting);
+  machine.On(ClientsJoined{away}, fleet.now);
+  fleet.now = 3000;  // they are gone
+  fleet.Poll("stays");
+  machine.On(CommitDone{}, fleet.now);
+  ASSERT_EQ(machine.phase(), RunMachine::Phase::kWaiting);
+  const std::vector<Action> actions = fleet.Poll("stays");
+  EXPECT_TRUE(std::ranges::any_of(actions, [](const Action& action) {
+    const auto* const wake = std::get_if<WakeAt>(&action);
+    return wake != nullptr && wake->time == 8000;
+  }));
+  for (fleet.now = 3500; fleet.now < 8000; fleet.now += 500) fleet.Poll("stays");
+  EXPECT_EQ(machine.phase(), RunMachine::Phase::kWaiting);
+  machine.On(Tick{}, 8000);
+  EXPECT_EQ(machine.phase(), RunMachine::Phase::kCommitting);
+  EXPECT_THAT(machine.leases(), ::testing::IsEmpty());
+  // The next one waits anew, and one of them who is back ends the wait.
+  machine.On(CommitDone{}, 8000);
+  ASSERT_EQ(machine.phase(), RunMachine::Phase::kWaiting);
+  for (const std::string& client_id : away) machine.On(Polled{client_id}, 8001);
+  EXPECT_EQ(machine.phase(), RunMachine::Phase::kTraining);
 }
 
 TEST(RunMachineSelectionTest, WhoIsWaitedFor_IsSaidByTheirTags) {

@@ -202,7 +202,7 @@ TEST(RunMachineTest, Attempts_AllAbandoned_RunFailsInTheClientsWords) {
   EXPECT_THAT(On(machine, CommitDone{}), IsEmpty());
   EXPECT_EQ(machine.phase(), RunMachine::Phase::kFailed);
   EXPECT_EQ(machine.reason(),
-            "round 1 was given up after 2 attempts; in the last, 0 of 1 updates that round 1 needs arrived (client 'a' "
+            "round 1 failed after 2 attempts; in the last, 0 of 1 updates that round 1 needs arrived (client 'a' "
             "failed: label 12 at record 4)");
 }
 

@@ -37,6 +37,8 @@ struct VerdictCase {
 TEST(UpdateBufferTest, Verdict_FollowsFromTheStates) {
   const VerdictCase cases[] = {
       {"nobody was there", {9, 1}, {}, Verdict::kAbandon},
+      {"nobody was drawn, and it may be empty", {.in_flight = 9, .may_be_empty = true}, {}, Verdict::kCommit},
+      {"it may be empty, and is not", {.in_flight = 9, .may_be_empty = true}, {State::kFailed}, Verdict::kAbandon},
       {"one is out", {9, 2}, {State::kFolded, State::kOffered}, Verdict::kGoOn},
       {"one is being folded", {9, 1}, {State::kFolding}, Verdict::kGoOn},
       {"all are folded", {9, 2}, {State::kFolded, State::kFolded}, Verdict::kCommit},

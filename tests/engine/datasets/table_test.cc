@@ -70,6 +70,55 @@ class TableTest : public DataTest {
   }
 };
 
+// 20 rows: identifiers, an age with two ways to say that there is none, and an empty column.
+std::string TableWithGaps(const std::string& age_of_row_7) {
+  std::string csv = "id,age,note,ward,y\n";
+  for (int row = 0; row < 20; ++row)
+    csv += fmt::format("P{},{},,{},{}\n", row,
+                       row == 7   ? age_of_row_7
+                       : row == 3 ? "?"
+                                  : std::to_string(30 + row),
+                       row % 2 == 0 ? "east" : "west", row % 3 == 0 ? 1 : 0);
+  return csv;
+}
+
+TEST_F(TableTest, Remedies_AreTheOptionsThatImportEveryColumn) {
+  TableOptions options = Options(TableWithGaps("NA"));
+  EXPECT_THAT(Error(options), AllOf(HasSubstr("column 'id'"), HasSubstr("column 'age'"), HasSubstr("column 'note'")));
+  ASSERT_OK_AND_ASSIGN(const TableRemedies remedies, FindRemedies(options));
+  EXPECT_EQ(remedies.without, (std::vector<std::string>{"id", "note"}));
+  EXPECT_EQ(remedies.missing, (std::vector<std::string>{"?", "NA"}));
+  EXPECT_TRUE(remedies.fill_missing);
+  remedies.AddTo(options);
+  ASSERT_OK_AND_ASSIGN(const TableCounts counts, Import(options));
+  EXPECT_EQ(counts.train, 20);
+  ASSERT_OK_AND_ASSIGN(const TableRemedies none, FindRemedies(options));
+  EXPECT_TRUE(none.empty());
+}
+
+TEST_F(TableTest, Remedies_SeeRowsOfTheTest) {
+  TableOptions options = Options(TableWithGaps("33"));
+  options.test_every = 4;  // row 3, with the "?", is for the test
+  options.without = {"id", "note"};
+  EXPECT_THAT(Error(options), HasSubstr("'?' in column 'age' is no finite number"));
+  ASSERT_OK_AND_ASSIGN(const TableRemedies in_rows, FindRemedies(options));
+  EXPECT_EQ(in_rows.missing, std::vector<std::string>{"?"});
+  options.test_every = 0;
+  options.missing = {"?"};
+  options.fill_missing = true;
+  options.test = Write("test.csv", "id,age,note,ward,y\nP1,n/a,,east,1\nP2,40,,west,0\n");
+  ASSERT_OK_AND_ASSIGN(const TableRemedies in_file, FindRemedies(options));
+  EXPECT_EQ(in_file.missing, std::vector<std::string>{"n/a"});
+  EXPECT_TRUE(in_file.without.empty());
+}
+
+TEST_F(TableTest, Remedies_GuessNoNumber) {
+  const TableOptions options = Options(TableWithGaps("$5"));
+  EXPECT_THAT(FindRemedies(options), testing::StatusIs(absl::StatusCode::kDataLoss, HasSubstr("--unit '$'")));
+  EXPECT_THAT(FindRemedies(Options("a,y\n1,0\n2\n")),
+              testing::StatusIs(absl::StatusCode::kDataLoss, HasSubstr("1 cells")));
+}
+
 TEST_F(TableTest, CsvCells_AreReadAsTheRfcHasThem) {
   std::vector<Row> rows;
   EXPECT_EQ(Rows("\xEF\xBB\xBF"

@@ -193,6 +193,31 @@ TEST(GraphDefTest, TextThatNestsDeeperThanBytesMay_IsRefused) {
   EXPECT_THAT(ParseGraphText(text + end), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("the text is no GraphDef")));
 }
 
+// tf.io.write_graph(..., as_text=True) of TensorFlow 2.8 and later writes these.
+TEST(GraphDefTest, TextWithTypesOfNewerTensorFlow_IsRead) {
+  ASSERT_OK_AND_ASSIGN(const Graph graph, ParseGraphText(R"(
+      node { name: 'x' op: 'Placeholder' attr { key: 'dtype' value { type: DT_FLOAT } }
+        experimental_type { type_id: TFT_PRODUCT args { type_id: TFT_TENSOR args { type_id: TFT_FLOAT } } } }
+      node { name: 'y' op: 'PartitionedCall' input: 'x' attr { key: 'Tin' value { list { type: DT_FLOAT } } }
+        attr { key: 'Tout' value { list { type: DT_FLOAT } } } attr { key: 'f' value { func { name: 'negate' } } }
+        experimental_type { type_id: TFT_PRODUCT args { type_id: TFT_UNSET } } }
+      library { function {
+        signature { name: 'negate' is_distributed_communication: false
+          input_arg { name: 'a' type: DT_FLOAT handle_data { dtype: DT_FLOAT shape { dim { size: -1 } } } }
+          output_arg { name: 'b' type: DT_FLOAT experimental_full_type { type_id: TFT_TENSOR } } }
+        node_def { name: 'Neg' op: 'Neg' input: 'a' attr { key: 'T' value { type: DT_FLOAT } }
+          experimental_type { type_id: TFT_PRODUCT } }
+        ret { key: 'b' value: 'Neg:y:0' } } }
+      versions { producer: 2000 } debug_info { files: 'train.py' })"));
+  EXPECT_EQ(graph.nodes().size(), 2u);
+  EXPECT_EQ(graph.Find("y")->type(), "PartitionedCall");
+  std::string deep = "node { name: 'x' op: 'NoOp' experimental_type { ", end = "} }";
+  for (int i = 0; i < 20000; ++i) deep += "args { ", end += "}";
+  EXPECT_THAT(ParseGraphText(deep + end), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("the text is no GraphDef")));
+  EXPECT_THAT(ParseGraphText("node { name: 'x' op: 'NoOp' experimental_typo { type_id: 3 } }"),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("experimental_typo")));
+}
+
 TEST(GraphDefTest, RootThatIsNot_NamesTheNearest) {
   GraphImport import;
   import.roots = {"los"};

@@ -3,9 +3,11 @@
 #include "tests/federated/algorithms/reference/dp_fedavg.inc"
 
 #include <cmath>
+#include <functional>
 
 #include "federated/algorithms/algorithm.h"
 #include "federated/mechanisms/mechanism.h"
+#include "federated/numbers/number_rule.h"
 #include "tests/federated/aggregation_updates.h"
 #include "tests/testing/seeded_noise.h"
 
@@ -197,6 +199,181 @@ TEST(DpFedAvg, PoissonCohorts_LeaveRoomForMoreThanArePlanned) {
   EXPECT_EQ(composition.aggregation.updates_per_version, 250);
   EXPECT_EQ(composition.aggregation.parts[0].denominator.constant, 100);
   EXPECT_TRUE(testing::SeededNoise(composition, composition.aggregation, 1).has_value());
+}
+
+Scenario DistributedScenario(double clip, double noise_multiplier, int64_t planned, int64_t honest) {
+  Scenario scenario = PrivateScenario(clip, noise_multiplier, planned);
+  scenario.algorithm.settings["noise"] = std::string("distributed");
+  scenario.secure = {.protocol = "arithmetic", .min_survivors = honest, .min_cohort = honest};
+  return scenario;
+}
+
+// What a client sends of an update: whole numbers of units, as the words of a secure sum are.
+std::vector<float> SentNoised(const Composition& composition, std::vector<float> update, uint32_t client) {
+  const std::span<float> part = update;
+  Scalars declared;
+  for (const PieceSpec& piece : composition.mechanisms) {
+    const auto mechanism = Mechanism::Create(piece);
+    EXPECT_OK(mechanism);
+    Draws draws(StreamFor(client, "", Purpose::kNoise), 0);
+    EXPECT_OK((*mechanism)->Apply({&part, 1}, draws, declared));
+  }
+  for (const float value : update) {
+    const double units = std::ldexp(static_cast<double>(value), composition.noise.fraction_bits);
+    if (units == std::trunc(units) && std::abs(units) < 0x1p24) continue;
+    ADD_FAILURE() << value << " is no whole number of units";
+    break;
+  }
+  return update;
+}
+
+// Ten clients send the same; five of them are the smallest sum, and have all of the promised noise.
+TEST(DpFedAvg, DistributedNoise_OfTheSmallestSumIsWhatIsPromised) {
+  constexpr size_t kElements = 100'000;
+  constexpr double kClip = 0.5;
+  constexpr uint32_t kHonest = 5;
+  for (const double z : {0.7, 3.0}) {
+    for (const int64_t bits : {64, 32}) {
+      Scenario scenario = DistributedScenario(kClip, z, 10, kHonest);
+      scenario.server.sum_bits = bits;
+      ASSERT_OK_AND_ASSIGN(const Composition composition, ComposeFor(scenario, kElements));
+      EXPECT_EQ(composition.noise.contributors, kHonest);
+      const PartSpec& part = composition.aggregation.parts[0];
+      EXPECT_GE(composition.aggregation.fraction_bits(part), composition.noise.fraction_bits) << "words hold the units";
+      EXPECT_GE(std::ldexp(1.0, part.value_bits), kClip + 12 * z * kClip / std::sqrt(kHonest)) << "room for tails";
+      std::vector<double> sum(kElements);
+      for (uint32_t client = 0; client < kHonest; ++client) {
+        const std::vector<float> sent = SentNoised(composition, std::vector<float>(kElements, 1e-4f), client);
+        for (size_t i = 0; i < kElements; ++i) sum[i] += static_cast<double>(sent[i]) - 1e-4;
+      }
+      EXPECT_NEAR(Length(sum) / std::sqrt(kElements), z * kClip, 0.01 * z * kClip) << z << " " << bits;
+    }
+  }
+  ASSERT_OK_AND_ASSIGN(const Composition composition, ComposeFor(DistributedScenario(1, 1, 10, 5), 64));
+  EXPECT_EQ(SentNoised(composition, std::vector<float>(64), 3), SentNoised(composition, std::vector<float>(64), 3));
+  EXPECT_NE(SentNoised(composition, std::vector<float>(64), 3), SentNoised(composition, std::vector<float>(64), 4));
+}
+
+TEST(DpFedAvg, NoiseOfClientsThatNobodyWouldSum_IsRefusedByItsKey) {
+  Scenario plain = DistributedScenario(1, 1, 10, 5);
+  plain.secure = {};
+  EXPECT_THAT(ErrorOf(ComposeFor(plain, 4)), HasSubstr("noise = \"distributed\": the coordinator would see single"));
+  Scenario noisy = DistributedScenario(1, 1, 10, 5);
+  noisy.privacy.noise = 1;
+  EXPECT_THAT(ErrorOf(ComposeFor(noisy, 4)), HasSubstr("privacy.noise adds other noise"));
+  Scenario banded = DistributedScenario(1, 1, 10, 5);
+  banded.algorithm.settings["bands"] = int64_t{2};
+  banded.selection = {.name = "spaced", .settings = {{"separation", int64_t{2}}}};
+  EXPECT_THAT(ErrorOf(ComposeFor(banded, 4)), HasSubstr("clients cannot correlate"));
+  EXPECT_THAT(ErrorOf(ComposeFor(DistributedScenario(1e12, 1, 10, 5), 4)), HasSubstr("change privacy.clip"));
+  EXPECT_THAT(ErrorOf(ComposeFor(DistributedScenario(1, 1e-9, 10, 5), 4)), HasSubstr("units at least"));
+  const auto mechanism = Mechanism::Create({"discrete_gaussian", {{"fraction_bits", 20.0}, {"parameter", 100.0}}});
+  ASSERT_OK(mechanism);
+  EXPECT_FALSE((*mechanism)->repeatable());
+  std::vector<float> values = {17};
+  const std::span<float> part = values;
+  Draws draws(StreamFor(0, "", Purpose::kNoise), 0);
+  Scalars declared;
+  EXPECT_THAT(Message((*mechanism)->Apply({&part, 1}, draws, declared)), HasSubstr("no room in 24 bits"));
+}
+
+Scenario AdaptiveScenario(double quantile, double noise_multiplier, int64_t planned) {
+  Scenario scenario = PrivateScenario(2, noise_multiplier, planned);
+  scenario.algorithm.settings["clip_quantile"] = quantile;
+  return scenario;
+}
+
+// The norm of what is sent of an update of (3, 4) and what is declared, with the clip of its task.
+std::pair<double, double> SentWithClip(double clip) {
+  const auto mechanism = Mechanism::Create({"adaptive_clip"});
+  EXPECT_OK(mechanism);
+  std::vector<float> values = {3, 4};
+  const std::span<float> part = values;
+  Draws none(StreamFor(0, "", Purpose::kNoise), 0);
+  Scalars declared = {{"clip", clip}};
+  EXPECT_OK((*mechanism)->Apply({&part, 1}, none, declared));
+  EXPECT_FLOAT_EQ(values[0] / values[1], 0.75f);
+  return {std::hypot(values[0], values[1]), declared.at("unclipped")};
+}
+
+TEST(DpFedAvg, AdaptiveClip_SendsMultiplesOfTheClipAndSaysWhoWasBelow) {
+  EXPECT_THAT(SentWithClip(10), ::testing::Pair(::testing::DoubleNear(0.5, 1e-6), 1));
+  EXPECT_THAT(SentWithClip(5), ::testing::Pair(::testing::DoubleNear(1, 1e-6), 1));
+  EXPECT_THAT(SentWithClip(4), ::testing::Pair(::testing::DoubleNear(1, 1e-6), -1));
+  const auto mechanism = Mechanism::Create({"adaptive_clip"});
+  ASSERT_OK(mechanism);
+  Draws none(StreamFor(0, "", Purpose::kNoise), 0);
+  Scalars declared;
+  EXPECT_THAT(Message((*mechanism)->Apply({}, none, declared)), HasSubstr("no number \"clip\" above 0"));
+}
+
+// Norms 0.01 to 10, of which the rule is told how many were at most the clip.
+double ClipAfter(const Scenario& scenario, int rounds) {
+  const auto composition = ComposeFor(scenario, 4);
+  EXPECT_OK(composition);
+  const auto rule = NumberRule::For(composition->numbers, composition->number_rule);
+  EXPECT_OK(rule);
+  ServerNumbers numbers = (*rule)->First();
+  EXPECT_EQ((*rule)->UnitOf(numbers), 2) << "privacy.clip is the first";
+  for (int round = 0; round < rounds; ++round) {
+    double count = 0;
+    for (int client = 1; client <= 1000; ++client) count += client * 0.01 <= *(*rule)->UnitOf(numbers) ? 1 : -1;
+    numbers = (*rule)->Next(numbers, {}, {{kUnclipped, count}});
+  }
+  EXPECT_EQ((*rule)->Of(numbers, "anybody").at("clip"), *(*rule)->UnitOf(numbers));
+  return *(*rule)->UnitOf(numbers);
+}
+
+TEST(DpFedAvg, ClipQuantileAndLearningRate_SayWhereTheClipGoesAndHowFast) {
+  Scenario scenario = AdaptiveScenario(0.8, 0, 1000);
+  EXPECT_NEAR(ClipAfter(scenario, 300), 8, 0.2);
+  const double slow = ClipAfter(scenario, 1);
+  EXPECT_NEAR(slow, 2 * std::exp(-0.2 * (0.2 - 0.8)), 1e-12);
+  scenario.algorithm.settings["clip_learning_rate"] = 1.0;
+  EXPECT_NEAR(ClipAfter(scenario, 1), 2 * std::exp(-1.0 * (0.2 - 0.8)), 1e-12);
+  scenario.algorithm.settings["clip_quantile"] = 0.1;
+  EXPECT_NEAR(ClipAfter(scenario, 300), 1, 0.1);
+}
+
+// Updates' noise of the paper's z_delta beside a count of sigma_b = 4: both together have noise_multiplier.
+TEST(DpFedAvg, ClipCountStddev_IsPaidForByTheUpdates) {
+  Scenario scenario = AdaptiveScenario(0.5, 2, 100);
+  const auto noise = [&] {
+    const auto composition = ComposeFor(scenario, 64);
+    EXPECT_OK(composition);
+    EXPECT_EQ(composition->noise.clip, 1) << "of what is sent";
+    return *testing::SeededNoise(*composition, composition->aggregation, 1);
+  };
+  const privacy::SumNoise usual = noise();  // 100 / 20
+  EXPECT_NEAR(usual.multiplier(), 2, 1e-8);
+  EXPECT_EQ(usual.dimension(), 65);
+  scenario.algorithm.settings["clip_count_stddev"] = 1.5;
+  const privacy::SumNoise coarse = noise();
+  EXPECT_NEAR(coarse.multiplier(), 2, 1e-8);
+  EXPECT_GT(coarse.deviation() / usual.deviation(), 1.4) << "a finer count leaves less to the updates";
+  ASSERT_OK_AND_ASSIGN(const Composition composition, ComposeFor(scenario, 64));
+  const double unit = std::ldexp(1.0, -composition.aggregation.fraction_bits(composition.aggregation.parts[0]));
+  EXPECT_NEAR(coarse.deviation() * unit, 1 / std::sqrt(1.0 / 4 - 1.0 / 9), 1e-4);
+  scenario.algorithm.settings["clip_count_stddev"] = 1.0;
+  EXPECT_THAT(ErrorOf(ComposeFor(scenario, 64)), HasSubstr("set clip_count_stddev above 1, or raise"));
+}
+
+TEST(DpFedAvg, WhatAdaptiveClippingCannotBeCombinedWith_IsRefusedByItsKey) {
+  const auto refusal = [](const std::function<void(Scenario&)>& change, Segment segment = Segment::kTrainable) {
+    Scenario scenario = AdaptiveScenario(0.5, 1, 100);
+    change(scenario);
+    return ErrorOf(ComposeFor(scenario, 4, segment));
+  };
+  EXPECT_THAT(refusal([](Scenario& s) { s.privacy.clip = 0; }), HasSubstr("privacy.clip = 0: the clip starts at"));
+  EXPECT_THAT(refusal([](Scenario& s) { s.algorithm.settings["bands"] = int64_t{4}; }),
+              HasSubstr("bands: correlated noise needs one clip"));
+  EXPECT_THAT(refusal([](Scenario& s) { s.secure.protocol = "arithmetic"; }),
+              HasSubstr("privacy.secure = \"arithmetic\": clipping adaptively"));
+  EXPECT_THAT(refusal([](Scenario& s) { s.privacy.noise = 1; }), HasSubstr("privacy.noise: clients' noise"));
+  EXPECT_THAT(refusal([](Scenario& s) { s.server.base = "latest"; }), HasSubstr("need one clip"));
+  EXPECT_THAT(refusal([](Scenario& s) { s.update.codec = "bf16"; }), HasSubstr("update.codec = \"bf16\""));
+  EXPECT_THAT(refusal([](Scenario&) {}, Segment::kShared), HasSubstr("running statistics"));
+  EXPECT_THAT(refusal([](Scenario&) {}), ::testing::IsEmpty());
 }
 
 TEST(DpFedAvg, WhatWouldMakeTheNoiseALie_IsRefusedByItsKey) {

@@ -26,7 +26,7 @@ std::vector<double> MusOf(const NumberRule& rule, const std::vector<double>& los
   ServerNumbers numbers = rule.First();
   std::vector<double> mus;
   for (const double loss : losses) {
-    numbers = rule.Next(numbers, std::vector<ReportedLoss>{{"t", "a", 3, loss}});
+    numbers = rule.Next(numbers, std::vector<ReportedLoss>{{"t", "a", 3, loss}}, {});
     mus.push_back(rule.Of(numbers, "whoever").at("mu"));
   }
   return mus;
@@ -52,7 +52,7 @@ TEST(TaskNumbers, MuFalls_IsHowLongTheLossMustFall) {
 TEST(TaskNumbers, MeanLoss_IsByExamples) {
   const auto rule = Rule({"adaptive_mu", {{"step", 1.0}}});
   const ServerNumbers numbers =
-      rule->Next(rule->First(), std::vector<ReportedLoss>{{"t1", "a", 1, 4}, {"t2", "b", 3, 2}});
+      rule->Next(rule->First(), std::vector<ReportedLoss>{{"t1", "a", 1, 4}, {"t2", "b", 3, 2}}, {});
   EXPECT_EQ(numbers.all.at("loss"), 2.5);
 }
 
@@ -63,7 +63,7 @@ std::vector<double> WeightsAfter(const NumberRule& rule, ServerNumbers& numbers,
   for (const auto& [client, loss] : losses) {
     told.push_back({fmt::format("t{}", client), fmt::format("{}", client), 1, loss});
   }
-  numbers = rule.Next(numbers, told);
+  numbers = rule.Next(numbers, told, {});
   std::vector<double> weights;
   for (int i = 0; i < n; ++i) weights.push_back(rule.Of(numbers, fmt::format("{}", i)).at("weight"));
   return weights;

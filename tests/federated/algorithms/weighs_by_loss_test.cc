@@ -62,7 +62,7 @@ Scalars NumbersAfter(const Composition& composition, const std::vector<double>& 
   ServerNumbers numbers = (*rule)->First();
   std::vector<ReportedLoss> told;
   for (const double loss : losses) told.push_back({fmt::format("t{}", told.size()), "a", 1, loss});
-  return (*rule)->Of((*rule)->Next(numbers, told), "a");
+  return (*rule)->Of((*rule)->Next(numbers, told, {}), "a");
 }
 
 // Σ e^(t·(F_k − max F)) Δ_k / Σ e^(t·(F_k − max F)).

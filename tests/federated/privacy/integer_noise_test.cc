@@ -97,6 +97,18 @@ TEST(DiscreteLaplace, HasItsExactLaw) {
   EXPECT_THAT(DiscreteLaplace::Create(1, uint64_t{1} << 41), StatusIs(absl::StatusCode::kOutOfRange));
 }
 
+// Of four million draws a law of half a percent more scale is found out, and this one is not.
+TEST(DiscreteLaplace, ChiSquaredFindsAnotherLaw) {
+  ASSERT_OK_AND_ASSIGN(const DiscreteLaplace law, DiscreteLaplace::Create(2010, 200));
+  std::vector<int64_t> draws(4'000'000);
+  ASSERT_OK(DrawNoise(TestKey(), law, 0, draws, 2));
+  const auto deviations = [&](double scale) {
+    return ChiSquaredDeviations(draws, [&](int64_t k) { return DiscreteLaplaceMass(scale, k); });
+  };
+  EXPECT_LT(std::abs(deviations(10.05)), 4);
+  EXPECT_GT(deviations(10), 6);
+}
+
 TEST(DrawNoise, IsTheSameForAnyNumberOfThreadsAndAnyDivision) {
   const DiscreteGaussian law = Gaussian(1234.5);
   constexpr size_t kCount = 10 * kElementsPerBlock + 17;
@@ -105,6 +117,15 @@ TEST(DrawNoise, IsTheSameForAnyNumberOfThreadsAndAnyDivision) {
   const std::vector<int64_t> later = Draws(law, 2 * kElementsPerBlock, 3);
   EXPECT_TRUE(std::equal(later.begin(), later.end(), one.begin() + 3 * kElementsPerBlock));
   EXPECT_TRUE(Draws(law, 0).empty());
+}
+
+TEST(DrawNoise, OfLaplaceToo_IsTheSameForAnyNumberOfThreads) {
+  ASSERT_OK_AND_ASSIGN(const DiscreteLaplace law, DiscreteLaplace::Create(355, 113));
+  constexpr size_t kCount = 5 * kElementsPerBlock + 3;
+  const std::vector<int64_t> one = Draws(law, kCount);
+  for (const int threads : {2, 3, 64}) EXPECT_EQ(Draws(law, kCount, 0, threads), one) << threads;
+  const std::vector<int64_t> later = Draws(law, 2 * kElementsPerBlock, 2);
+  EXPECT_TRUE(std::equal(later.begin(), later.end(), one.begin() + 2 * kElementsPerBlock));
 }
 
 TEST(DrawNoise, BitsAreFrozen) {

@@ -56,6 +56,38 @@ TEST(SumNoise, Add_AddsWhatTheKeyDrawsForTheVersionOnAnyNumberOfThreads) {
   EXPECT_NEAR(std::sqrt(squares / 5000) / noise.deviation(), 1, 0.05);
 }
 
+// The count's word has the noise of the sums and is charged with them: one vector under one law.
+TEST(SumNoise, Count_IsOneMoreWordOfTheSums) {
+  constexpr double kTogether = 1.3, kCount = 7;
+  ASSERT_OK_AND_ASSIGN(const SumNoise noise, SumNoise::Create(Key(1), kTogether, kBound, 1, kCount));
+  ASSERT_OK_AND_ASSIGN(const SumNoise plain, SumNoise::Create(Key(1), kTogether, kBound));
+  EXPECT_TRUE(noise.counts() && !plain.counts());
+  EXPECT_EQ(noise.dimension(), kBound.elements + 1);
+  EXPECT_NEAR(noise.multiplier(), kTogether, 1e-5);
+  const double of_sums = noise.deviation() / NormInUnits(kBound);
+  EXPECT_NEAR(of_sums, 1 / std::sqrt(1 / (kTogether * kTogether) - 1 / (kCount * kCount)), 1e-5);
+  double sum = 0, squares = 0;
+  constexpr int kVersions = 4000;
+  for (uint64_t version = 1; version <= kVersions; ++version) {
+    ASSERT_OK_AND_ASSIGN(const double noised, noise.AddToCount(version, 30));
+    sum += noised - 30;
+    squares += (noised - 30) * (noised - 30);
+  }
+  EXPECT_NEAR(sum / kVersions, 0, 5 * kCount / std::sqrt(kVersions));
+  EXPECT_NEAR(std::sqrt(squares / kVersions), kCount, 0.06 * kCount);
+  ASSERT_OK_AND_ASSIGN(const double again, noise.AddToCount(5, -3));
+  ASSERT_OK_AND_ASSIGN(const double once, noise.AddToCount(5, -3));
+  EXPECT_EQ(again, once);
+  EXPECT_THAT(noise.AddToCount(5, 0.5), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no whole number")));
+  EXPECT_THAT(noise.AddToCount(5, 0x1p21), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST(SumNoise, CountThatSpendsMoreThanBothTogetherMay_IsRefused) {
+  EXPECT_THAT(SumNoise::Create(Key(1), 2, kBound, 1, 2), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(SumNoise::Create(Key(1), 1, kBound, 4, 2), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(SumNoise::Create(Key(1), 0.1, kBound, 1, 0.2), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
 TEST(SumNoise, AnotherVersionOrKey_IsOtherNoise) {
   const auto add = [](uint64_t seed, uint64_t version) {
     std::vector<int64_t> sums(5000);

@@ -351,7 +351,7 @@ TEST_F(LyingCoordinator, BothSharesOfOneClient) {
 // At any step.
 
 TEST_F(LyingCoordinator, AStepOutOfOrder) {
-  EXPECT_THAT(cohort_->client(kVictim).Answer(3, ""), Refused("step 3 was asked for before step 0"));
+  EXPECT_THAT(cohort_->client(kVictim).Answer(3, ""), Refused("step 3 was requested before step 0"));
   Until(2);
   EXPECT_THAT(cohort_->client(kVictim).Answer(1, ""), Refused("step 1 of this attempt was answered before"));
   EXPECT_THAT(cohort_->client(kVictim).Answer(5, ""), StatusIs(StatusCode::kInvalidArgument));

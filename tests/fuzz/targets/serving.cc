@@ -104,7 +104,7 @@ const Registered infer_body{
        if (bytes.empty()) return false;
        const int length = static_cast<unsigned char>(bytes[0]) * 16;
        InferBody body;
-       return ReadInferBody(bytes.substr(1), length == 0 ? "" : fmt::format("{}", length), body).ok() &&
+       return ReadInferBody(bytes.substr(1), length == 0 ? "" : fmt::format("{}", length), INT64_MAX, body).ok() &&
               AllBind(body.call);
      },
      [] {
@@ -126,7 +126,7 @@ const Registered predict_body{
      [](std::string_view bytes) {
        PredictBody body;
        InferenceCall call;
-       return ReadPredictBody(bytes, ServedInputs(), body, call).ok() && AllBind(call);
+       return ReadPredictBody(bytes, INT64_MAX, ServedInputs(), body, call).ok() && AllBind(call);
      },
      [] {
        return std::vector<std::string>{

@@ -1,0 +1,86 @@
+// "discrete_gaussian": every value is rounded to a multiple of 2^-fraction_bits, and an exact discrete Gaussian of the
+// given parameter in these units is added (Kairouz, Liu, Steinke 2021, arXiv:2102.06387): a client's part of the
+// noise of a secure sum. Results are whole numbers of units below 2^24, which float32 holds, so that the sum is one of
+// integers. What is to protect somebody has a key of the system's generator; a "seeded" key is of the task's stream,
+// which knowledge of the run's seed repeats: for simulations.
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "federated/mechanisms/mechanism.h"
+#include "federated/privacy/integer_noise.h"
+
+namespace rivulet {
+namespace {
+
+constexpr char kSecureKey[] = "secure", kSeededKey[] = "seeded";
+constexpr int64_t kMostUnits = int64_t{1} << 24;  // whole numbers that float32 holds
+constexpr size_t kDrawnAtOnce = 64 * static_cast<size_t>(privacy::kElementsPerBlock);
+
+StatusOr<privacy::NoiseKey> KeyOf(bool seeded, Draws& draws) {
+  if (!seeded) return privacy::NoiseKey::Generate();
+  std::array<uint64_t, privacy::NoiseKey::kBytes / sizeof(uint64_t)> words{};
+  for (uint64_t& word : words) word = draws.Word64();
+  privacy::NoiseKey::Bytes bytes{};
+  std::memcpy(bytes.data(), words.data(), bytes.size());
+  return privacy::NoiseKey::FromBytes(bytes);
+}
+
+class DiscreteGaussianNoise final : public Mechanism {
+ public:
+  DiscreteGaussianNoise(int fraction_bits, const privacy::NoiseScale& scale, bool seeded)
+      : fraction_bits_(fraction_bits), law_(scale), seeded_(seeded) {}
+
+  Status Apply(std::span<const std::span<float>> parts, Draws& draws, Scalars&) const override {
+    RIVULET_ASSIGN_OR_RETURN(const privacy::NoiseKey key, KeyOf(seeded_, draws));
+    std::vector<int64_t> noise;
+    uint64_t block = 0;
+    for (std::span<float> values : parts) {
+      while (!values.empty()) {
+        const std::span<float> stretch = values.first(std::min(values.size(), kDrawnAtOnce));
+        noise.assign(stretch.size(), 0);
+        RIVULET_RETURN_IF_ERROR(privacy::DrawNoise(key, law_, block, noise));
+        block += (noise.size() + privacy::kElementsPerBlock - 1) / privacy::kElementsPerBlock;
+        for (size_t i = 0; i < noise.size(); ++i) RIVULET_RETURN_IF_ERROR(Add(noise[i], stretch[i]));
+        values = values.subspan(stretch.size());
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  bool repeatable() const override { return seeded_; }
+
+ private:
+  Status Add(int64_t noise, float& value) const {
+    if (!std::isfinite(value)) return absl::OkStatus();  // left for the coordinator to refuse
+    const double units = std::nearbyint(std::ldexp(static_cast<double>(value), fraction_bits_));
+    if (!(std::abs(units) + std::abs(static_cast<double>(noise)) < static_cast<double>(kMostUnits))) {
+      return InvalidArgument(
+          "a value {} with noise of {} units of 2^-{} has no room in 24 bits; is the update clipped before its noise?",
+          value, noise, fraction_bits_);
+    }
+    value = static_cast<float>(std::ldexp(units + static_cast<double>(noise), -fraction_bits_));
+    return absl::OkStatus();
+  }
+
+  const int fraction_bits_;
+  const privacy::DiscreteGaussian law_;
+  const bool seeded_;
+};
+
+// Plans state numbers as floats: both are whole or exact in one.
+RIVULET_MECHANISM(discrete_gaussian_registration, "discrete_gaussian",
+                  {Float("fraction_bits", std::nullopt, "Values are multiples of 2 to minus this.").Between(-40, 60),
+                   Float("parameter", std::nullopt, "The noise's deviation in these units.")
+                       .Between(privacy::NoiseScale::kLeast, privacy::NoiseScale::kMost),
+                   Text("source", kSecureKey, "Whose randomness it is.").OneOf({kSecureKey, kSeededKey})},
+                  [](const Settings& settings) -> std::unique_ptr<const Mechanism> {
+                    return std::make_unique<DiscreteGaussianNoise>(
+                        static_cast<int>(settings.number("fraction_bits")),
+                        privacy::NoiseScale::AtLeast(settings.number("parameter")).value(),
+                        settings.text("source") == kSeededKey);
+                  });
+
+}  // namespace
+}  // namespace rivulet

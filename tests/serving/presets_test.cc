@@ -1,0 +1,121 @@
+// Every preset is served: with a fixed batch its answers are, to the bit, the scores in the program that measures
+// versions (setup/measured_set.h), whatever the request's neighbours.
+#include "engine/presets/presets.h"
+
+#include <future>
+
+#include "engine/compile/compile.h"
+#include "engine/tensor/spec_bytes.h"
+#include "federated/algorithms/algorithm.h"
+#include "inspect/model_source.h"
+#include "serving/batcher.h"
+#include "tests/client/training/local_plan.h"
+#include "tests/testing/status_matchers.h"
+
+namespace rivulet {
+namespace {
+
+constexpr int64_t kBatch = 4;
+
+// Values of one feature for a batch, by a formula; integers below the feature's bound.
+Tensor SomeValues(const FeatureSpec& feature, int seed) {
+  std::vector<int64_t> dims = {kBatch};
+  dims.insert(dims.end(), feature.shape.dims().begin(), feature.shape.dims().end());
+  const bool integers = feature.encoding == FeatureEncoding::kInt64;
+  Tensor tensor(integers ? DType::kInt64 : DType::kFloat32, Shape(std::move(dims)));
+  int n = seed;
+  if (integers) {
+    for (int64_t& value : tensor.flat<int64_t>()) value = (n += 37) % std::max<int64_t>(feature.upper_bound, 1);
+  } else {
+    for (float& value : tensor.flat<float>()) value = static_cast<float>((n += 37) % 101) / 101.0f;
+  }
+  return tensor;
+}
+
+// The scores of all rows in a program that also computes the loss and the metrics, as an evaluation's does.
+std::vector<std::byte> ScoresInEvaluation(const Plan& plan, const Model& model, const std::string& scores,
+                                          std::vector<Tensor>& values) {
+  Signature signature;
+  std::vector<TensorView> feeds, fetches;
+  for (size_t i = 0; i < values.size(); ++i) {
+    signature.feeds.push_back({plan.features()[i].placeholder, {values[i].dtype(), values[i].shape()}});
+    feeds.push_back(values[i].view());
+  }
+  signature.fetches = {scores, plan.model().eval_loss};
+  for (const auto& [name, tensor] : plan.model().metrics) signature.fetches.push_back(tensor);
+  for (const Slice& slice : plan.layout()->slices())
+    signature.variables.push_back({slice.name, 0, slice.offset, slice.spec});
+  const auto program = CompileProgram(plan.model().graph, signature, plan.compile_options());
+  EXPECT_OK(program);
+  const auto instance = (*program)->Instantiate();
+  EXPECT_OK(instance);
+  std::vector<Tensor> fetched;
+  for (const TensorSpec& spec : (*program)->fetch_specs()) fetched.emplace_back(spec.dtype, spec.shape);
+  for (Tensor& tensor : fetched) fetches.push_back(tensor.view());
+  AlignedBuffer arena = AlignedBuffer::Create((*program)->memory().arena_bytes).value();
+  const Buffer params{const_cast<std::byte*>(model.arena().data()), DType::kFloat32, 0};
+  Bindings bindings;
+  bindings.arena = arena.data();
+  bindings.buffers = {&params, 1};
+  bindings.feeds = feeds;
+  bindings.fetches = fetches;
+  EXPECT_OK((*instance)->Run(bindings));
+  return {fetches[0].data, fetches[0].data + fetches[0].bytes()};
+}
+
+class ServedPreset : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(ServedPreset, AnswersAreThoseOfEvaluationToTheBit) {
+  Scenario scenario = testing::LocalScenario();
+  scenario.model.preset = GetParam();
+  const auto model = Preset(GetParam());
+  EXPECT_OK(model);
+  const auto plan = ComposePlan(scenario, *model);
+  EXPECT_OK(plan);
+  const auto served = ServedPlan::Create(*plan, {.outputs = {}, .scores = ScoresOf});
+  EXPECT_OK(served);
+  ASSERT_EQ((*served)->outputs().size(), 1u);
+  LoadedVersion loaded;
+  loaded.plan = *served;
+  loaded.model = InitialModel(**plan, 7).value();
+  const auto version = std::make_shared<const LoadedVersion>(loaded);
+  ASSERT_OK(WarmUp(*version, std::vector<int64_t>{kBatch}));
+
+  std::vector<Tensor> values;
+  for (const FeatureSpec& feature : (*plan)->features())
+    values.push_back(SomeValues(feature, static_cast<int>(values.size())));
+  const std::vector<std::byte> wanted = ScoresInEvaluation(**plan, *version->model, ScoresOf((*plan)->model()), values);
+  const auto scores = std::span(reinterpret_cast<const float*>(wanted.data()), wanted.size() / sizeof(float));
+  ASSERT_TRUE(std::ranges::all_of(scores, [](float score) { return std::isfinite(score); }));
+  ASSERT_NE(*std::ranges::min_element(scores), *std::ranges::max_element(scores));
+
+  // The first row alone, and the others together.
+  Batcher batcher({.max_batch = kBatch, .threads = 1, .fixed = kBatch});
+  std::vector<std::byte> found;
+  for (const auto& [first, rows] : {std::pair<int64_t, int64_t>{0, 1}, {1, kBatch - 1}}) {
+    BatchedRequest request{.version = version, .rows = rows};
+    for (const ServedInput& input : (*served)->inputs()) {
+      for (size_t i = 0; i < values.size(); ++i) {
+        const std::string& placeholder = (*plan)->features()[i].placeholder;
+        if (placeholder.substr(0, placeholder.find(':')) != input.name) continue;
+        request.inputs.push_back(static_cast<const std::byte*>(values[i].view().data) +
+                                 TensorBytes(input.row) * static_cast<size_t>(first));
+      }
+    }
+    std::promise<void> done;
+    request.done = [&](const Status& status, std::span<const TensorView> outputs, const RequestTimes&) {
+      EXPECT_OK(status);
+      if (status.ok()) found.insert(found.end(), outputs[0].data, outputs[0].data + outputs[0].bytes());
+      done.set_value();
+    };
+    batcher.Submit(std::move(request));
+    done.get_future().wait();
+  }
+  EXPECT_EQ(found, wanted);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ServedPreset, ::testing::ValuesIn(PresetNames()),
+                         [](const auto& preset) { return preset.param; });
+
+}  // namespace
+}  // namespace rivulet

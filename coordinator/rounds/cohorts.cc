@@ -98,9 +98,9 @@ void RunMachine::OpenTraining(TimeMs now, Actions& actions) {
 }
 
 bool RunMachine::SamplesNobody() {
-  members_.BeginDraw({round(), attempt_});
+  members_.BeginDraw(DrawnAs());
   const bool nobody = members_.Draw(1, [](const std::string&) { return false; }).empty();
-  members_.BeginDraw({round(), attempt_});
+  members_.BeginDraw(DrawnAs());
   return nobody;
 }
 

@@ -1,6 +1,6 @@
 // The clients of a process, over all its runs: a CoordinatorApi that passes calls on and records each caller's time,
-// certificate, software, aggregator and last error. It refuses banned clients from their next call on, and records which
-// clients have received the end of their run.
+// certificate, software, aggregator and last error. It refuses banned clients from their next call on, and records
+// which clients have received the end of their run.
 #pragma once
 
 #include <cstdint>

@@ -118,7 +118,9 @@ inline StatusOr<PixelRounds> RunPixels(const Scenario& scenario, int rounds, con
     RIVULET_ASSIGN_OR_RETURN(
         run.server, NextState(run.server, *optimizer, ServerLearningRate(scenario.server, round + 1), delta.mean,
                               others, {input.scalars, delta.denominator, input.updates}));
-    if (rule != nullptr) run.server.numbers = std::make_shared<const ServerNumbers>(rule->Next(*numbers, told));
+    if (rule != nullptr) {
+      run.server.numbers = std::make_shared<const ServerNumbers>(rule->Next(*numbers, told, input.scalars));
+    }
     run.versions.push_back(run.server.digest.Hex());
   }
   return run;

@@ -1,6 +1,6 @@
-// Batches of requests and the threads that run them. Requests wait in a queue for each version. A free thread takes rows
-// of the oldest request's queue, at most as many as a batch holds, and runs them as one padded step of a program. It
-// takes as many as give the most rows a second, by the times of earlier steps.
+// Batches of requests and the threads that run them. Requests wait in a queue for each version. A free thread takes
+// rows of the oldest request's queue, at most as many as a batch holds, and runs them as one padded step of a program.
+// It takes as many as give the most rows a second, by the times of earlier steps.
 //
 // A thread that is idle takes a request at once. While all are busy a full batch goes before one that is not full and
 // younger than the timeout. A request that cannot be answered before its deadline is refused when it comes, and one

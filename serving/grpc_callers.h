@@ -1,4 +1,5 @@
-// Callers of the gRPC front: their identity, the deadline of their call, and the beginning of its answer. Internal to this folder.
+// Callers of the gRPC front: their identity, the deadline of their call, and the beginning of its answer. Internal to
+// this folder.
 #pragma once
 
 #include <grpcpp/grpcpp.h>

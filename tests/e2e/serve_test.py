@@ -4,6 +4,7 @@ import errno
 import http.client
 import json
 import os
+import pathlib
 import random
 import re
 import signal
@@ -421,7 +422,7 @@ class ServeTest(harness.RivuletTest):
         long = 1_100_000
         bodies = [b'{"inputs":[' + b"0," * (long // 2), b"[" + b"[]," * (long // 3), b'{"a":' + b"[" * long, b'{"inputs":[' + b'"",' * (long // 3),
                   b'{"inputs":[' + b"{}," * (long // 3) + b"{}]}"]
-        resident = lambda: int(re.search(r"VmHWM:\s+(\d+)", open(f"/proc/{process.pid}/status").read())[1]) / 1024
+        resident = lambda: int(re.search(r"VmHWM:\s+(\d+)", pathlib.Path(f"/proc/{process.pid}/status").read_text())[1]) / 1024
         before, statuses = resident(), []
         threads = [threading.Thread(target=lambda n=n: statuses.extend(ask(bodies[(n + i) % len(bodies)])[0] for i in range(5))) for n in range(16)]
         for thread in threads:
@@ -429,7 +430,7 @@ class ServeTest(harness.RivuletTest):
         for thread in threads:
             thread.join()
         self.assertEqual((set(statuses), len(statuses)), ({400}, 80))
-        self.assertLess(resident() - before, 150)  # MB: sixteen bodies, the buffers of as many connections, and a few values
+        self.assertLess(resident() - before, 100)  # MB: sixteen bodies, the buffers of as many connections, and a few values
         self.assertEqual(ask(good)[0], 200)
 
     def test_a_full_disk_stops_no_answer(self):

@@ -72,8 +72,7 @@ StatusOr<CanaryAudit> AuditByCanaries(const CanaryAuditOptions& options) {
   const auto noise = scenario.algorithm.settings.find("noise");
   if (noise != scenario.algorithm.settings.end() && noise->second == SettingValue(std::string("distributed"))) {
     return FailedPrecondition(
-        "run '{}' has algorithm.noise = \"distributed\", and canaries send no noise, so an audit would "
-        "see "
+        "run '{}' has algorithm.noise = \"distributed\", and canaries send no noise, so an audit would see "
         "less noise than there is; audit the same settings with \"central\"",
         run.run_id);
   }

@@ -320,7 +320,8 @@ void Database::WatchSteps() {
 }
 
 Status Database::Step() {
-  if (steps_left_ && (*steps_left_ -= kInstructions) < 0) {
+  if (steps_left_) *steps_left_ -= kInstructions;
+  if (steps_left_ && *steps_left_ < 0) {
     return DataLoss(
         "reading the history '{}' takes more work than its size explains; it may be crafted for that, and reading "
         "stopped",

@@ -65,6 +65,7 @@ StatusOr<std::vector<std::string>> ClientMetricNames(History& history, const std
                               kScopeOfClients),
                   {run_id}));
   std::vector<std::string> names;
+  names.reserve(answer.rows.size());
   for (const auto& row : answer.rows) names.push_back(TextOf(row[0]));
   return names;
 }
@@ -127,6 +128,7 @@ StatusOr<std::vector<TaskInTime>> NewestTasks(History& history, const std::strin
                               kTrain),
                   {run_id, most}));
   std::vector<TaskInTime> tasks;
+  tasks.reserve(answer.rows.size());
   for (const auto& row : answer.rows) {
     tasks.push_back({.round = IntegerOf(row[0]),
                      .attempt = IntegerOf(row[1]),

@@ -1,5 +1,6 @@
 """Ranks of MPI that fail or differ: one that is killed ends all, with a history that is resumed to the same bits; one that was given
-another scenario trains what the first one says. tests/e2e/ranks_test.py has what ranks are for."""
+another scenario trains what the first one says; a first rank of another program ends all. tests/e2e/ranks_test.py has what ranks are
+for."""
 import os
 import pathlib
 import shutil
@@ -14,6 +15,7 @@ from world import World  # noqa: E402
 from harness import RIVULET, main  # noqa: E402
 
 MPIRUN = shutil.which("mpirun")
+FOREIGN_RANK = os.environ.get("RIVULET_FOREIGN_RANK", "")
 LIBRARY = pathlib.Path(RIVULET).with_name("librivulet-mpi.so")
 ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
@@ -59,6 +61,19 @@ class Ranks(World):
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertEqual(self.digests(f"{name}.sqlite"), self.digests("alone.sqlite"))
                 self.assertFalse(os.path.exists(spare))
+
+    @unittest.skipUnless(FOREIGN_RANK, "RIVULET_FOREIGN_RANK names no program")
+    def test_an_order_of_another_program_ends_all_ranks_and_is_named(self):
+        for order, sentence in ((["7"], "rank 0 sends order 7, which this program does not know"),
+                                (["-1"], "rank 0 sends order -1, which this program does not know"),
+                                ([], "rank 0 sends an order of 0 bytes, which names none"),
+                                (["2"], "rank 0 orders a step of a rank that takes part in no run")):
+            with self.subTest(order):
+                done = subprocess.run([MPIRUN, "--oversubscribe", "-n", "1", FOREIGN_RANK, *order, ":", "-n", "1", RIVULET, "simulate",
+                                       self.scenario, "--db", self.path("runs.sqlite")], cwd=self.folder, env=ENVIRONMENT,
+                                      stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+                self.assertNotEqual(done.returncode, 0)
+                self.assertIn(sentence + "; start one program on all ranks", done.stderr)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ class ServerSecurity {
   virtual StatusOr<PeerIdentity> Identify(const grpc::ServerContextBase& context) = 0;
   // Sets the listener for refused callers with a revoked certificate; null removes it. A thread of this object calls it
   // within two seconds, at most once a second for each certificate. The default implementation never calls it.
-  virtual void OnRevoked(std::function<void(const RevokedPeer& peer)> on_revoked) { (void)on_revoked; }
+  virtual void OnRevoked(std::function<void(const RevokedPeer& peer)> /*on_revoked*/) {}
   // Logs why a caller was refused, where the credentials have a log.
   virtual void LogRefusal(const std::string& sentence) = 0;
 };

@@ -17,6 +17,7 @@
 #include <unordered_map>
 
 #include "certificates/watched_identity.h"
+#include "engine/base/check.h"
 #include "engine/base/display_name.h"
 #include "engine/base/mutex.h"
 #include "engine/base/rate_limited_log.h"
@@ -65,7 +66,8 @@ class Peers {
     }
     RIVULET_ASSIGN_OR_RETURN(const Certificate certificate,
                              VerifyPeer(pem, *identity, CertificatePurpose::kConnect, now));
-    Peer peer{certificate.name.value(), certificate.serial, certificate.validity};
+    RIVULET_CHECK(certificate.name.has_value());  // VerifyPeer refuses others
+    Peer peer{*certificate.name, certificate.serial, certificate.validity};
     constexpr size_t kMost = 100'000;  // of a kilobyte each
     MutexLock lock(mutex_);
     if (known_.size() >= kMost) known_.clear();

@@ -84,10 +84,11 @@ std::string Admission::FaultOfReader(SSL* ssl) const {
   const StatusOr<Certificate> certificate =
       VerifyPeer(TextOf(pem.get()), *identity_->Current(), CertificatePurpose::kConnect, identity_->now());
   if (!certificate.ok()) return std::string(Message(certificate.status()));
-  if (!certificate->name || certificate->name->role != readers_)
+  const auto& name = certificate->name;
+  if (!name || name->role != readers_)
     return fmt::format("This is for {}, and not for '{}'.",
                        readers_ == Role::kOperator ? "operators" : fmt::format("the role '{}'", readers_->name),
-                       certificate->name ? certificate->name->ToString() : certificate->subject);
+                       name ? name->ToString() : certificate->subject);
   return "";
 }
 

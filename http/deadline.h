@@ -62,7 +62,8 @@ class Deadline {
 template <typename Result>
 asio::awaitable<Result> RunOn(Executor& pool, const std::function<Result()>& work) {
   struct State {
-    explicit State(asio::steady_timer::executor_type executor) : done(executor, steady_clock::time_point::max()) {}
+    explicit State(const asio::steady_timer::executor_type& executor)
+        : done(executor, steady_clock::time_point::max()) {}
     Result result = {};
     bool ready = false;
     asio::steady_timer done;
@@ -89,7 +90,8 @@ asio::awaitable<Result> RunOn(Executor& pool, const std::function<Result()>& wor
 template <typename Result>
 asio::awaitable<Result> RunUntilDone(Executor& pool, const std::function<void(std::function<void(Result)>)>& work) {
   struct State {
-    explicit State(asio::steady_timer::executor_type executor) : done(executor, steady_clock::time_point::max()) {}
+    explicit State(const asio::steady_timer::executor_type& executor)
+        : done(executor, steady_clock::time_point::max()) {}
     Result result = {};
     bool ready = false;
     asio::steady_timer done;

@@ -47,7 +47,8 @@ def without_gcc(command, folder):
         copy.write_text(pathlib.Path(header.group(1)).read_text().replace("#pragma GCC system_header", ""))
         return f"-include {copy}"
     words = re.sub(r"-include (\S+cmake_pch\.hxx)", text_of, GCC_ONLY.sub("", command["command"]))
-    return {**command, "command": words + " -Wno-everything"}
+    # Boost 1.74 knows coroutines of GCC, and of clang only older ones.
+    return {**command, "command": words + " -Wno-everything -DBOOST_ASIO_HAS_CO_AWAIT=1 -DBOOST_ASIO_HAS_STD_COROUTINE=1"}
 
 
 def main():

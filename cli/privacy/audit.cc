@@ -53,11 +53,12 @@ Status PrintCanaryAudit(const CanaryAuditCommandOptions& options) {
 
 Command PrivacyAuditCommand() {
   auto options = std::make_shared<CanaryAuditCommandOptions>();
-  Command command{.name = "audit",
-                  .summary = "Estimate a simulated run's epsilon from its canary clients, with a lower bound.",
-                  .example =
-                      "rivulet simulate private.toml --set attack.name=canary --set attack.fraction=0.5\n"
-                      "  rivulet privacy audit latest"};
+  Command command{
+      .name = "audit",
+      .summary = "Estimate a simulated run's epsilon from its canary clients, with a lower bound.",
+      .example =
+          "rivulet simulate quickstart --set algorithm.name=dp_fedavg --set privacy.clip=1 --set attack.name=canary\n"
+          "  rivulet privacy audit latest"};
   command.Positional("RUN", &options->run, kRunHelp)
       .Option(
           "--guesses", "N", &options->guesses,

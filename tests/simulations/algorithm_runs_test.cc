@@ -171,8 +171,11 @@ TEST_F(CountingTest, AdaptiveClip_FollowsTheNormsHoweverItIsRun) {
     const auto history = History::Open(Path(db), History::Access::kReadOnly);
     EXPECT_OK(history);
     std::vector<double> clips;
-    for (const MetricRow& metric : *(*history)->Metrics((*history)->ResolveRun("latest")->run_id))
+    const StatusOr<std::vector<MetricRow>> metrics = (*history)->Metrics((*history)->ResolveRun("latest")->run_id);
+    EXPECT_OK(metrics);
+    for (const MetricRow& metric : *metrics) {
       if (metric.name == "privacy/clip") clips.push_back(*metric.value);
+    }
     return clips;
   };
   for (const double first : {1e-3, 1e3}) {

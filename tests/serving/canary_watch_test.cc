@@ -96,7 +96,7 @@ TEST(CanaryWatch, TurningBadLate_IsFoundInTheNextWindow) {
 }
 
 TEST(AbortRule, WhatIsNone_IsRefusedWithAnExample) {
-  EXPECT_EQ(AbortRuleOf("p99.9=1.5")->quantile, 0.999);
+  EXPECT_DOUBLE_EQ(AbortRuleOf("p99.9=1.5")->quantile, 0.999);
   EXPECT_EQ(AbortRuleOf("errors=0")->quantile, 0);
   for (const char* const wrong : {"", "errors", "errors=", "errors=1", "errors=-0.1", "errors=nan", "p0=2", "p100=2",
                                   "p99=0.5", "p99=inf", "p=2", "q99=2", "p99=2x", "99=2"})

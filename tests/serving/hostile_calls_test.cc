@@ -71,7 +71,6 @@ void ExpectRefused(RunningServer& server, const Request& request, const std::str
 void ExpectHealthy(RunningServer& server) {
   EXPECT_TRUE(Call(server, Good(8)).ok());
   EXPECT_TRUE(Call(server, GoodPredict()).ok());
-  EXPECT_EQ(server.server().batcher().waiting(), 0);
 }
 
 TEST(HostileCalls, InferRequestsThatAreNone_AreRefusedByName) {
@@ -202,9 +201,9 @@ TEST(HostileCalls, ManyAtOnce_CostBoundedMemory) {
     }
   });
   std::vector<std::thread> callers;
-  for (int caller = 0; caller < 16; ++caller) {
+  for (int caller = 0; caller < 8; ++caller) {
     callers.emplace_back([&] {
-      for (int i = 0; i < 4; ++i) {
+      for (int i = 0; i < 2; ++i) {
         ExpectRefused(server, many, "200,000 inputs");
         ExpectRefused(server, repeated, "a value for 2^26");
       }

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """What an idle model server costs a run that trains into the same history: runs with and without `rivulet serve` beside them, in
-turns, and the ratio of their median times. docs/internals/results.md has the figure. Wants a built tree.
+turns: the median ratio of their times, and the processor time of the server meanwhile. docs/internals/results.md has the figure. Wants a built tree.
 
   scripts/serving_idle.py [--pairs 9] [--rounds 20] [--program build/release/rivulet]"""
 import argparse
+import os
 import pathlib
 import statistics
 import subprocess
@@ -49,9 +50,13 @@ def main():
             call("simulate", "beside.toml")
             return time.monotonic() - begin
 
+        def processor_time(process):
+            fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+            return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
         train()
         call("model", "point", "digits", "latest")
-        times = {"alone": [], "beside a server": []}
+        times, used = {"alone": [], "beside a server": []}, 0
         for pair in range(arguments.pairs):
             # Who is first changes, so that a machine that becomes slower or faster favours neither.
             for name in sorted(times, reverse=pair % 2 == 1):
@@ -60,12 +65,15 @@ def main():
                     server = subprocess.Popen([program, "serve", "--model", "digits", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0",
                                                "--insecure"], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
                     server.stdout.readline()
+                    used -= processor_time(server)
                 times[name].append(train())
                 if server is not None:
+                    used += processor_time(server)
                     server.terminate()
                     server.communicate()
         for name, taken in times.items():
             print(f"{name}: median {statistics.median(taken):.3f} s of {', '.join(f'{t:.3f}' for t in sorted(taken))}")
+        print(f"the server's processor time: {100 * used / sum(times['beside a server']):.2f} % of a core")
         ratios = [beside / alone for alone, beside in zip(times["alone"], times["beside a server"])]
         print(f"beside a server over alone: median of {len(ratios)} pairs {statistics.median(ratios):.4f}")
 

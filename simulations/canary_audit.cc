@@ -18,6 +18,8 @@ namespace rivulet {
 namespace {
 
 constexpr int64_t kFewestCanaries = 10;
+// At 99.9 % ten guesses that are all right show nothing yet, and 40 show an epsilon of 1.65.
+constexpr int64_t kUsualGuesses = 40;
 
 // What the run released: the newest model less the first one, in wire order.
 StatusOr<std::vector<double>> ReleasedDifference(const Model& first, const Model& newest) {
@@ -72,8 +74,7 @@ StatusOr<CanaryAudit> AuditByCanaries(const CanaryAuditOptions& options) {
   const auto noise = scenario.algorithm.settings.find("noise");
   if (noise != scenario.algorithm.settings.end() && noise->second == SettingValue(std::string("distributed"))) {
     return FailedPrecondition(
-        "run '{}' has algorithm.noise = \"distributed\", and canaries send no noise of their own, so an audit would "
-        "see "
+        "run '{}' has algorithm.noise = \"distributed\", and canaries send no noise, so an audit would see "
         "less noise than there is; audit the same settings with \"central\"",
         run.run_id);
   }
@@ -117,7 +118,8 @@ StatusOr<CanaryAudit> AuditByCanaries(const CanaryAuditOptions& options) {
         run.run_id, audit.canaries, audit.taken, kFewestCanaries);
   }
   RIVULET_ASSIGN_OR_RETURN(audit.estimate, privacy::EstimateByCanaries(cosines, std::ssize(released), audit.dp_delta));
-  const int64_t guesses = options.guesses > 0 ? options.guesses : audit.canaries / 10 * 2;
+  const int64_t usual = std::min(audit.canaries, std::max(audit.canaries / 5, kUsualGuesses)) / 2 * 2;
+  const int64_t guesses = options.guesses > 0 ? options.guesses : usual;
   RIVULET_ASSIGN_OR_RETURN(audit.guessed, privacy::GuessCanaries(seen, guesses, audit.dp_delta, options.confidence));
   return audit;
 }

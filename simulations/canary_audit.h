@@ -16,7 +16,7 @@ namespace rivulet {
 struct CanaryAuditOptions {
   Scenario scenario;  // of the stored run
   std::string db_path, run;
-  int64_t guesses = 0;  // an even number; 0: a fifth of the canaries
+  int64_t guesses = 0;  // an even number; 0: a fifth of the canaries, 40 at least
   double confidence = 0.999;
 };
 

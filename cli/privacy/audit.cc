@@ -59,9 +59,10 @@ Command PrivacyAuditCommand() {
                       "rivulet simulate private.toml --set attack.name=canary --set attack.fraction=0.5\n"
                       "  rivulet privacy audit latest"};
   command.Positional("RUN", &options->run, kRunHelp)
-      .Option("--guesses", "N", &options->guesses,
-              "canaries to guess about, an even number; choose it before you see a result [a fifth of them]",
-              {2, INT64_MAX});
+      .Option(
+          "--guesses", "N", &options->guesses,
+          "canaries to guess about, an even number; choose it before you see a result [a fifth of them, at least 40]",
+          {2, INT64_MAX});
   AddHistoryOptions(command, &options->history);
   command.run = [options] { return PrintCanaryAudit(*options); };
   return command;

@@ -22,6 +22,10 @@ ELSEWHERE = {
     "sites of many clients": " rivulet::Site::",
     "teams of devices": " rivulet::NewGpuTeam(",
     "libraries of ops and algorithms": " rivulet::LoadLibraries(",
+    "operators' messages": " rivulet::rpc::StartRunRequestProto::",
+    "messages of sessions": " rivulet::proto::ConfigProto::",
+    "event files": " rivulet::proto::HParamsPluginData::",
+    "the servers of calls": " rivulet::GrpcServer::",
 }
 MOST_BYTES = 13_000_000
 # Not beside a sanitizer's library, which must be the first.

@@ -110,6 +110,9 @@ class Guides(RivuletTest):
     def test_inspect(self):
         self.follow_page("inspect")
 
+    def test_privacy(self):
+        self.follow_page("privacy")
+
     def test_own_model(self):
         self.follow_page("own-model")
 

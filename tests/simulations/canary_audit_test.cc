@@ -38,9 +38,9 @@ TEST_F(CanaryAuditTest, LittleNoise_ShowsEachCanaryAndKeepsTheClaim) {
   EXPECT_EQ(audit.round, 2);
   EXPECT_GT(audit.taken, 60);
   EXPECT_LT(audit.taken, 120);
-  EXPECT_EQ(audit.guessed.guesses, 36);
-  EXPECT_EQ(audit.guessed.right, 36);
-  EXPECT_GT(audit.guessed.epsilon, 1.4);  // 0.001^(1/36) is the coin of epsilon 1.5
+  EXPECT_EQ(audit.guessed.guesses, 40);
+  EXPECT_EQ(audit.guessed.right, 40);
+  EXPECT_NEAR(audit.guessed.epsilon, 1.66, 0.02);  // 0.001^(1/40) is the coin of epsilon 1.67
   EXPECT_GT(audit.estimate.epsilon, audit.guessed.epsilon);
   ASSERT_TRUE(audit.claimed);
   EXPECT_FALSE(audit.refuted());

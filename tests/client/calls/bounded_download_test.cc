@@ -120,7 +120,7 @@ TEST_F(BoundedDownloadTest, MoreThanWasAnnounced_EndsAfterAFewTriesWithNothingKe
 TEST_F(BoundedDownloadTest, MoreThanWasAnnounced_IsNotKeptWithoutANetworkEither) {
   false_.announced = {1000};
   EXPECT_THAT(CoordinatorCalls(false_, stop_).Fetch({.name = "a"}, kBlobs[1], kMiB),
-              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("more than the 1000 bytes")));
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("more than the announced 1000 bytes")));
 }
 
 TEST_F(BoundedDownloadTest, AnotherSizeAtTheNextTry_IsComparedAgain) {

@@ -62,7 +62,10 @@ class Browser:
             left = until - time.monotonic()
             if left <= 0 or not select.select([self.read], [], [], left)[0]:
                 return None
-            self.buffer += os.read(self.read, 1 << 16)
+            read = os.read(self.read, 1 << 16)
+            if not read:
+                raise AssertionError(f"Chromium ended with status {self.process.wait(10)}")
+            self.buffer += read
         text, self.buffer = self.buffer.split(b"\0", 1)
         message = json.loads(text)
         parameters = message.get("params", {})

@@ -764,7 +764,7 @@ class Help(RivuletTest):
         self.assertEqual(keys("lr"), ["client.optimizer.learning_rate"])
         self.assertLessEqual({"privacy.clip", "privacy.noise"}, set(keys("privacy")))
         # Options of algorithms, selections and attacks are keys too.
-        self.assertEqual(keys("algorithm.mu"), ["algorithm.mu"] * len(keys("algorithm.mu")))
+        self.assertIn("algorithm.mu", keys("mu"))
         mu = self.run_rivulet("help", "keys", "algorithm.mu", code=0).out
         self.assertRegex(mu, r'Only when algorithm\.name is[^.]*"fedprox"')
         self.assertLessEqual({"selection.candidates", "attack.boost"}, set(keys()))

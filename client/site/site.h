@@ -93,7 +93,7 @@ struct SiteOptions {
   ClientStateStore* states = nullptr;
   const UpdateAttack* attack = nullptr;  // null: none; must outlive the site
   TrainingDevice device;                 // where it trains
-  // Null: plans whose updates are summed in steps are refused; must outlive the site.
+  // Null: updates are folded into partial sums whatever the plan says, as in a replay; must outlive the site.
   ClientIdentities* identities = nullptr;
 };
 

@@ -213,7 +213,7 @@ void Site::Record(const Task& task, LocalResult& trained, double norm, double fo
 }
 
 bool Site::SumsInSteps(const Task& task) const {
-  if (task.kind != TaskKind::kTrain) return false;
+  if (options_.identities == nullptr || task.kind != TaskKind::kTrain) return false;
   const StatusOr<const secure::SecureProtocol*> protocol = SecureProtocolOf(trainer_.plan());
   return protocol.ok() && (*protocol)->steps > 1;
 }
@@ -223,10 +223,6 @@ bool Site::SumsInSteps(const Task& task) const {
 Status Site::BeginSteps(const Task& task, const LocalResult& trained, TaskReport& report) {
   const Plan& plan = trainer_.plan();
   const auto begin = [&]() -> StatusOr<std::unique_ptr<SecureHalf>> {
-    if (options_.identities == nullptr) {
-      return FailedPrecondition("the plan sums updates by '{}', and this site has no certificates of its clients",
-                                plan.aggregation().secure.protocol);
-    }
     RIVULET_ASSIGN_OR_RETURN(std::vector<std::byte> words, SecureWords(plan.aggregation(), task, trained));
     RIVULET_ASSIGN_OR_RETURN(const auto member, options_.identities->Of(task.client_id));
     return SecureHalf::Create(*member, plan, task, std::move(words));

@@ -81,8 +81,8 @@ class SecureAggregation(SecureDeployment):
         self.assertIn("give the coordinator its folder of certificates (--tls)", said.err)
 
     def test_other_processes_cannot_play_its_clients(self):
-        said = self.run_rivulet("simulate", self.scenario, "--listen", "127.0.0.1:0", "--insecure", "--db", DB, *settings(CLIENTS), "--set",
-                                "privacy.secure=secagg_plus", code=1)
+        said = self.run_rivulet("simulate", self.scenario, "--workers-at", "127.0.0.1:0", "--insecure", "--db", DB,
+                                *settings(CLIENTS), "--set", "privacy.secure=secagg_plus", code=1)
         self.assertIn("train without other processes", said.err)
 
 

@@ -1,5 +1,6 @@
 // Where a coordinator comes from: a scenario and a plan, for a new run or for one that the history holds.
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -29,8 +30,8 @@ int64_t NowUnixMs(const CoordinatorOptions& options) {
       .count();
 }
 
-// "<name>-<time>-<four random digits>", safe as a folder's name.
-// The time makes it sort, the name makes it readable, the digits keep two runs of one second apart.
+// "<name>-<time>-<four digits>", safe as a folder's name. The time makes it sort, the name makes it readable. The
+// digits keep two runs of one second apart: each process counts on from a random number.
 std::string NewRunId(const std::string& name, int64_t now_unix_ms) {
   std::string id;
   for (const char c : name.substr(0, 64)) {
@@ -47,7 +48,8 @@ std::string NewRunId(const std::string& name, int64_t now_unix_ms) {
   for (const char c : Iso8601(now_unix_ms).substr(0, 19)) {
     if (c != '-' && c != ':') time += c;
   }
-  return fmt::format("{}{}{}-{:04x}", id, id.empty() ? "" : "-", time, std::random_device()() & 0xFFFF);
+  static std::atomic<uint32_t> next = std::random_device()();
+  return fmt::format("{}{}{}-{:04x}", id, id.empty() ? "" : "-", time, next.fetch_add(1) & 0xFFFF);
 }
 
 // Whether there are clients of the partition that are no members.

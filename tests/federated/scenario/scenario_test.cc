@@ -13,6 +13,7 @@
 #include "federated/scenario/stop_condition.h"
 #include "federated/scenario/suggest_key.h"
 #include "federated/settings/setting_tables.h"
+#include "federated/settings/whole_ratios.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_folder.h"
 
@@ -397,7 +398,10 @@ std::vector<Effect> OptionEffects() {
         if (std::ranges::find(effects, key, &Effect::key) != effects.end()) continue;
         const bool is_file = table->IsFile(setting.name);
         const std::string value = is_file ? "/m.csv" : setting.example;
-        const std::string line = fmt::format("\n{} = {}\n", setting.name, is_file ? "\"/m.csv\"" : value);
+        // Ratios are whole numbers in a scenario: those of "[0.5, 1.7]" are "[5, 17]".
+        const bool is_ratio = table->HasTrait(RatioTrait(setting.name));
+        const std::string line = is_ratio ? fmt::format("\n{} = [5, 17]\n", setting.name)
+                                          : fmt::format("\n{} = {}\n", setting.name, is_file ? "\"/m.csv\"" : value);
         effects.push_back({key,
                            value,
                            [line](const Scenario& s) { return s.ToToml().find(line) != std::string::npos; },

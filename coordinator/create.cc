@@ -1,6 +1,6 @@
 // Where a coordinator comes from: a scenario and a plan, for a new run or for one that the history holds.
 #include <algorithm>
-#include <atomic>
+#include <bitset>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -10,6 +10,7 @@
 
 #include "coordinator/program_version.h"
 #include "coordinator/run_coordinator.h"
+#include "engine/base/mutex.h"
 #include "federated/aggregation/gathering.h"
 #include "federated/algorithms/most_updates.h"
 #include "federated/secure/protocol.h"
@@ -30,8 +31,22 @@ int64_t NowUnixMs(const CoordinatorOptions& options) {
       .count();
 }
 
-// "<name>-<time>-<four digits>", safe as a folder's name. The time makes it sort, the name makes it readable. The
-// digits keep two runs of one second apart: each process counts on from a random number.
+// Sixteen random bits that this process has given to no run before, until it has given all.
+uint32_t FreshDigits() {
+  static Mutex mutex;
+  static std::bitset<0x10000> given;
+  MutexLock lock(mutex);
+  if (given.all()) given.reset();
+  uint32_t digits;
+  do {
+    digits = std::random_device()() & 0xFFFF;
+  } while (given.test(digits));
+  given.set(digits);
+  return digits;
+}
+
+// "<name>-<time>-<four random digits>", safe as a folder's name.
+// The time makes it sort, the name makes it readable, the digits keep two runs of one second apart.
 std::string NewRunId(const std::string& name, int64_t now_unix_ms) {
   std::string id;
   for (const char c : name.substr(0, 64)) {
@@ -48,8 +63,7 @@ std::string NewRunId(const std::string& name, int64_t now_unix_ms) {
   for (const char c : Iso8601(now_unix_ms).substr(0, 19)) {
     if (c != '-' && c != ':') time += c;
   }
-  static std::atomic<uint32_t> next = std::random_device()();
-  return fmt::format("{}{}{}-{:04x}", id, id.empty() ? "" : "-", time, next.fetch_add(1) & 0xFFFF);
+  return fmt::format("{}{}{}-{:04x}", id, id.empty() ? "" : "-", time, FreshDigits());
 }
 
 // Whether there are clients of the partition that are no members.

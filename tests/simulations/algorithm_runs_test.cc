@@ -171,7 +171,8 @@ TEST_F(CountingTest, AdaptiveClip_FollowsTheNormsHoweverItIsRun) {
     const auto history = History::Open(Path(db), History::Access::kReadOnly);
     EXPECT_OK(history);
     std::vector<double> clips;
-    const StatusOr<std::vector<MetricRow>> metrics = (*history)->Metrics((*history)->ResolveRun("latest")->run_id);
+    const StatusOr<std::vector<MetricRow>> metrics =
+        (*history)->Metrics((*history)->ResolveRun("latest")->run_id, "federated");
     EXPECT_OK(metrics);
     for (const MetricRow& metric : *metrics) {
       if (metric.name == "privacy/clip") clips.push_back(*metric.value);

@@ -213,8 +213,9 @@ TEST_F(CountingTest, FixedCohorts_AreAccountedForAsASampleInSimulationsAlone) {
     const auto history = History::Open(Path(db), History::Access::kReadOnly);
     EXPECT_OK(history);
     std::vector<double> rates;
-    for (const RoundRow& round : *(*history)->Rounds((*history)->ResolveRun("latest")->run_id))
-      rates.push_back(*round.sampling_rate);
+    const StatusOr<std::vector<RoundRow>> rounds = (*history)->Rounds((*history)->ResolveRun("latest")->run_id);
+    EXPECT_OK(rounds);
+    for (const RoundRow& round : *rounds) rates.push_back(*round.sampling_rate);
     return rates;
   };
   const double share =

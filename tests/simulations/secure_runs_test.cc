@@ -448,7 +448,9 @@ TEST_F(SecureRunsTest, SumsThatDifferByOneClient_AreWarnedOf) {
     const auto history = History::Open(Path(db), History::Access::kReadOnly);
     EXPECT_OK(history);
     std::vector<std::string> found;
-    for (const EventRow& event : *(*history)->Events((*history)->ResolveRun("latest")->run_id)) {
+    const StatusOr<std::vector<EventRow>> events = (*history)->Events((*history)->ResolveRun("latest")->run_id);
+    EXPECT_OK(events);
+    for (const EventRow& event : *events) {
       if (event.message.find("differ by 1 client, fewer") == std::string::npos) continue;
       EXPECT_EQ(event.level, "warning");
       found.push_back(fmt::format("r{}", event.round.value_or(0)));

@@ -1,6 +1,5 @@
 // Where a coordinator comes from: a scenario and a plan, for a new run or for one that the history holds.
 #include <algorithm>
-#include <bitset>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -10,7 +9,6 @@
 
 #include "coordinator/program_version.h"
 #include "coordinator/run_coordinator.h"
-#include "engine/base/mutex.h"
 #include "federated/aggregation/gathering.h"
 #include "federated/algorithms/most_updates.h"
 #include "federated/secure/protocol.h"
@@ -31,20 +29,6 @@ int64_t NowUnixMs(const CoordinatorOptions& options) {
       .count();
 }
 
-// Sixteen random bits that this process has given to no run before, until it has given all.
-uint32_t FreshDigits() {
-  static Mutex mutex;
-  static std::bitset<0x10000> given;
-  MutexLock lock(mutex);
-  if (given.all()) given.reset();
-  uint32_t digits;
-  do {
-    digits = std::random_device()() & 0xFFFF;
-  } while (given.test(digits));
-  given.set(digits);
-  return digits;
-}
-
 // "<name>-<time>-<four random digits>", safe as a folder's name.
 // The time makes it sort, the name makes it readable, the digits keep two runs of one second apart.
 std::string NewRunId(const std::string& name, int64_t now_unix_ms) {
@@ -63,7 +47,7 @@ std::string NewRunId(const std::string& name, int64_t now_unix_ms) {
   for (const char c : Iso8601(now_unix_ms).substr(0, 19)) {
     if (c != '-' && c != ':') time += c;
   }
-  return fmt::format("{}{}{}-{:04x}", id, id.empty() ? "" : "-", time, FreshDigits());
+  return fmt::format("{}{}{}-{:04x}", id, id.empty() ? "" : "-", time, std::random_device()() & 0xFFFF);
 }
 
 // Whether there are clients of the partition that are no members.
@@ -299,7 +283,10 @@ StatusOr<CoordinatorSetup> NewRun(CoordinatorOptions options, RunParts parts, co
   setup.stop_rule = std::move(stop_rule);
   setup.last_round = options.scenario.run.rounds;
   const int64_t now = NowUnixMs(options);
-  setup.run_id = NewRunId(options.scenario.run.name, now);
+  // Of many runs begun within a second two draw the same digits; the folder of the first is there then.
+  do {
+    setup.run_id = NewRunId(options.scenario.run.name, now);
+  } while (fs.Exists(JoinPath(FolderOf(options.db_path), History::ModelsFolder(options.db_path, setup.run_id))));
   // What can be wrong with the scenario is found before anything is written.
   RIVULET_ASSIGN_OR_RETURN(setup.privacy, RunPrivacy::Create(options.scenario, parts, FixedShareOf(options)));
   RIVULET_ASSIGN_OR_RETURN(RunRules rules, RulesOf(options, parts, setup.run_id, setup.privacy.get()));

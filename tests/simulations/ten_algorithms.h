@@ -81,10 +81,14 @@ inline const std::vector<TenthAlgorithm>& TenAlgorithms() {
       {.name = "dp_fedavg",
        .set =
            [](Scenario& scenario) {
-             scenario.algorithm = {
-                 .name = "dp_fedavg",
-                 .settings = {
-                     {"noise_multiplier", 0.5}, {"noise_source", std::string("seeded")}, {"bands", int64_t{1}}}};
+             scenario.algorithm = {.name = "dp_fedavg",
+                                   .settings = {{"noise_multiplier", 0.5},
+                                                {"noise_source", std::string("seeded")},
+                                                {"bands", int64_t{1}},
+                                                {"noise", std::string("central")},
+                                                {"clip_quantile", 0.0},
+                                                {"clip_learning_rate", 0.2},
+                                                {"clip_count_stddev", 0.0}}};
              scenario.privacy.clip = 0.1;
            }},
       {.name = "ditto",

@@ -51,7 +51,7 @@ Times TimesOf(const std::string& db) {
   for (const ClientRoundRow& row : *rows) {
     times.folded += row.status == "folded";
     times.late += row.status == "dropped" && row.error == EnoughWithout(TaskKind::kTrain);
-    times.gone += row.status == "dropped" && row.error.find("went away") != row.error.npos;
+    times.gone += row.status == "dropped" && row.error.find("disconnected") != row.error.npos;
   }
   return times;
 }

@@ -61,8 +61,11 @@ class Aggregators(RivuletTest):
         self.two_levels("--set", 'model.metrics=["accuracy", "f1", "auc"]', "--set", "evaluation.federated_every=1")
         told = [self.query("SELECT round, name, value FROM metrics WHERE scope = 'federated' AND name IN ('evaluate/f1', "
                            "'evaluate/auc', 'evaluate/auc_bound') ORDER BY round, name", db=db) for db in (DB, "flat.sqlite")]
-        self.assertEqual(len(told[0]), 3 * ROUNDS)
-        self.assertEqual(*told)
+        # Where rounds are faster than measurements, a deployed run leaves out a version between two measured ones.
+        measured = {number for number, _, _ in told[0]}
+        self.assertIn(ROUNDS, measured)
+        self.assertEqual(len(told[0]), 3 * len(measured))
+        self.assertEqual(told[0], [row for row in told[1] if row[0] in measured])
 
     def test_two_levels_where_versions_travel_by_a_codec_and_clients_choose_give_the_bits_of_the_simulation(self):
         self.two_levels("--set", "algorithm.name=ifca", "--set", "server.download=int8", "--set", "evaluation.federated_every=1")

@@ -32,7 +32,8 @@ void Rounds::BeginSecureStep(int step, std::vector<Action>& actions) {
   std::ranges::move(ended, std::back_inserter(actions));
 }
 
-// Named by what its bytes are, and given to whoever has the task alone. Inputs of several clients may be equal.
+// Its name is the digest of its bytes. Only the holder of the task may fetch it. Inputs of several clients may be
+// equal.
 void Rounds::AddStepInput(Task& task) const {
   if (attempt_ == nullptr || attempt_->secure == nullptr) return;
   StatusOr<std::string> input = attempt_->secure->InputFor(task.client_id);

@@ -180,8 +180,8 @@ TEST(HostileCalls, MessageBeyondTheLargestBatch_IsNotRead) {
   ExpectHealthy(server);
 }
 
-// Properties: a message of half a megabyte that becomes as many objects as it can, from many callers at once, and a few
-// bytes that stand for gigabytes, cost memory for a few calls at a time.
+// Properties: many callers at once send half a megabyte each that becomes as many objects as it can, or a few bytes
+// that stand for gigabytes. Memory is that of a few calls.
 TEST(HostileCalls, ManyAtOnce_CostBoundedMemory) {
   RunningServer server;
   ExpectHealthy(server);

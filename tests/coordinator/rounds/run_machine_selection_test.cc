@@ -197,7 +197,7 @@ TEST(RunMachineSelectionTest, SampleOfNobody_FailsWhereAVersionNeedsUpdates) {
   EXPECT_THAT(run.machine->reason(), HasSubstr("draws 0 clients at selection.rate and needs 1"));
 }
 
-// Members who call, and one who has not for longer than server.presence.
+// Members that call, and one that has been silent for longer than server.presence.
 struct RareFleet {
   RareFleet() {
     DrawRarely(rules);

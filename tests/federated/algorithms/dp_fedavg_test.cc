@@ -283,7 +283,7 @@ Scenario AdaptiveScenario(double quantile, double noise_multiplier, int64_t plan
   return scenario;
 }
 
-// The norm of what is sent of an update of (3, 4) and what is declared, with the clip of its task.
+// Of an update (3, 4) under a task's clip: the norm of the sent values, and the declared value.
 std::pair<double, double> SentWithClip(double clip) {
   const auto mechanism = Mechanism::Create({"adaptive_clip"});
   EXPECT_OK(mechanism);

@@ -75,7 +75,7 @@ struct Party {
   // Of the coordinator's own.
   std::optional<AgreementKey> channel, mask;
   EVP_PKEY* signs = nullptr;
-  // What the coordinator received of a client, and what it said to it.
+  // A client's messages to the coordinator, and the coordinator's to it.
   std::optional<SharesMessage> shares;
   Words masked;
   Set senders;                         // by neighbour

@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include "coordinator/base_reader.h"
 #include "engine/profile/tracer.h"
-#include "federated/transport/base_reader.h"
 #include "federated/transport/blob_reader.h"
 
 namespace rivulet {

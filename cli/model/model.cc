@@ -85,6 +85,8 @@ Command ExportCommand() {
                 "an output of the model [the scores; for a file, all tensors without consumers]")
       .Option("--db", "FILE", &arguments->source.db, "the history that has the run [./rivulet.sqlite]")
       .Option("--cluster", "K", &arguments->source.cluster, kClusterHelp, {.min = 0})
+      .Option("--base", "FILE", &arguments->source.base,
+              "the base of a run over one: a safetensors file or a folder [the run's model.base]")
       .Flag("--external-data", &arguments->external_data, "ONNX: write the weights to FILE.data")
       .Flag("--json", &arguments->json, "print one JSON object");
   command.run = [arguments] { return Export(*arguments); };

@@ -1,4 +1,4 @@
-// A base: the tensors of a model that no task changes, read where they lie and never copied into a version.
+// A base: the tensors of a model that no task changes. Its files are mapped, and no version has a copy of them.
 //
 // A base is one safetensors file, or a folder with several and Hugging Face's `model.safetensors.index.json`. Its
 // digest is SHA-256 over a label and, for each tensor in the order of the names' bytes, what model_digest takes of it:

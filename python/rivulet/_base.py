@@ -1,7 +1,7 @@
-"""Bases: the tensors of a model that no task changes. They are read where they lie, fetched once, and kept by digest.
+"""Bases: the tensors of a model that no task changes. A base is mapped, downloaded once, and kept under its digest.
 
-A base has the form and the digest of federated/weights/base.h: a safetensors file, or a folder with several and Hugging
-Face's index, and SHA-256 over a label and names, types, shapes and data in the order of the names' bytes.
+Form and digest are those of federated/weights/base.h. The form is a safetensors file, or a folder with several and
+Hugging Face's index. The digest is SHA-256 over a label and the tensors in the order of the names' bytes.
 """
 
 import contextlib

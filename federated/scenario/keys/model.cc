@@ -60,10 +60,9 @@ std::vector<Key> ModelKeys() {
           .Path(),
       Key("model.base", RIVULET_FIELD(model.base), "\"base.safetensors\"",
           "Tensors that no task changes: a safetensors file, or a folder with several and Hugging Face's "
-          "`model.safetensors.index.json`. The plan has its digest. It is in no version; each client fetches it once "
-          "and "
-          "keeps it, or brings its own copy ([large models](../guide/large-models.md)). `model.arrays` has the other "
-          "tensors.")
+          "`model.safetensors.index.json`. The plan has its digest, and no version has its tensors. A client downloads "
+          "it once and keeps it, or uses its own copy ([large models](../guide/large-models.md)). `model.arrays` has "
+          "the other tensors.")
           .Path()
           .OrNone()
           .When("model.arrays", HasArrays, "model.arrays is given"),

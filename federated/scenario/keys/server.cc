@@ -138,7 +138,7 @@ std::vector<Key> VersionKeys() {
           "coordinator with partial sums.")
           .Operation(),
       Key("server.serve_base", RIVULET_FIELD(server.serve_base), "false",
-          "Sends `model.base` to clients that ask for it. With false each client brings its own copy: "
+          "Sends `model.base` to clients that ask for it. Where it is false, a client needs its own copy: "
           "`rivulet.run_client(base={DIGEST: FILE})`.")
           .Operation()
           .When(

@@ -1,5 +1,5 @@
-// Reader of a base for a Fetch: copies stretches of its files, so that a file that shrinks is an error of one download
-// and not the end of the process.
+// Reader of a base for a Fetch. It copies stretches of the base's files, so a file that shrinks fails one download and
+// not the process.
 #pragma once
 
 #include <algorithm>

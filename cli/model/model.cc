@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "cli/command.h"
+#include "cli/model/base.h"
 #include "cli/model/check.h"
 #include "cli/model/diff.h"
 #include "cli/model/evaluate.h"
@@ -117,7 +118,7 @@ const RegisterCommand kModel(60, [] {
                   .example = "rivulet model export mnist_cnn --out mnist_cnn.onnx"};
   command.subcommands = {ModelInspectCommand(), ModelEvaluateCommand(), ModelDiffCommand(),  ExportCommand(),
                          ImportCommand(),       OnnxCheckCommand(),     ModelPointCommand(), ModelRollbackCommand(),
-                         ModelPointsCommand(),  ModelExplainCommand()};
+                         ModelPointsCommand(),  ModelExplainCommand(),  ModelBaseCommand()};
   return command;
 });
 

@@ -1,4 +1,4 @@
-// Check of the files of a run whose clients trained it in their own way, so that nobody can repeat its tasks.
+// Check of the files of a run with external training (model.arrays), whose tasks cannot be repeated.
 #pragma once
 
 #include <cstdint>

@@ -47,7 +47,7 @@ class Part(NamedTuple):
 
 
 def _of_graphs(message: Any) -> str:
-    """What a plan has that only clients do that run graphs; "": nothing."""
+    """The part of a plan that only clients with graphs can do; "": there is none."""
     if message.model.download:
         return "versions by a codec"
     if message.aggregation.HasField("secure"):
@@ -76,7 +76,7 @@ class Plan:
         beyond = message.format == _BASE_FORMAT and _of_graphs(message)
         if message.format not in (_FORMAT, _BASE_FORMAT) or beyond:
             sentence = f"the plan has format {message.format}, and this package reads {_FORMAT} and {_BASE_FORMAT}"
-            sentence += f"; it has {beyond}, which clients do that run graphs" if beyond else ""
+            sentence += f"; it has {beyond}, for clients that run graphs" if beyond else ""
             raise CannotDo(
                 CannotDo.UNIMPLEMENTED,
                 beyond or f"plans of format {message.format}",

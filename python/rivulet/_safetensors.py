@@ -296,7 +296,7 @@ def digest_of_stored(tensors: Iterable[Tuple[str, Array, str]], base: Optional[s
 
 
 def hash_stored(hashed: Any, tensors: Iterable[Tuple[str, Array, str]]) -> None:
-    """Feeds what a digest takes of tensors."""
+    """Feeds the names, types, shapes and values of tensors, as digests are made of them."""
     for name, array, dtype in tensors:
         text = name.encode()
         hashed.update(struct.pack("<I", len(text)) + text + struct.pack("<B", len(dtype)) + dtype.encode())

@@ -229,6 +229,16 @@ class Bases(Federation):
             )
             self.assertLessEqual(abs(newest[0][0] - fetched - 2 * self.adapter_bytes), 2 * 4096, name)
 
+    def test_a_simulation_gives_the_versions_of_a_deployed_run(self):
+        self.coordinate(SCENARIO)
+        self.clients()
+        deployed = self.digests()
+        run = rivulet.simulate(
+            self.scenario, client_fn=lambda name: Adapting(), workers=2, db=self.path("simulated.sqlite")
+        )
+        self.assertEqual(run.status, "finished")
+        self.assertEqual(self.digests("simulated.sqlite"), deployed)
+
     def test_the_folder_of_bases_is_bounded_and_the_oldest_gives_way(self):
         self.coordinate(SCENARIO)
         folder = pathlib.Path(self.path("bases"))
@@ -251,10 +261,8 @@ class Bases(Federation):
             file.seek(-1, os.SEEK_END)
             file.write(bytes([last ^ 1]))
         with self.assertLogs("rivulet", "ERROR") as logs:
-            thread, told = self.in_thread(Adapting(), "client 0")
-            thread2, told2 = self.in_thread(Adapting(), "client 1")
-            while not any("came damaged" in line or "sent a base of digest" in line for line in logs.output):
-                self.assertIsNone(self.coordinator.poll())
+            threads = [self.in_thread(Adapting(), f"client {i}") for i in range(2)]
+            self.wait_for(lambda: any("sent a base of digest" in line for line in logs.output), "a refusal")
             self.coordinator.terminate()
             self.coordinator.wait(60)
         self.assertRegex("\n".join(logs.output), f"the coordinator sent a base of digest [0-9a-f]{{64}} for {digest}")
@@ -264,6 +272,11 @@ class Bases(Federation):
             "--resume", "latest", *self.arguments,
         )  # fmt: skip
         self.assert_refused(resumed, "base.safetensors' has digest", digest, "unchanged")
+        # The right one may be anywhere.
+        self.write_base("restored.safetensors")
+        self.start_coordinator("--resume", "latest", "--set", f"model.base={self.path('restored.safetensors')}")
+        for thread, told in threads:
+            self.ends(thread, told, "the run has finished after round 3")
 
     def test_a_client_that_changes_the_base_is_told(self):
         self.coordinate(SCENARIO.replace("[server]", "[server]\nmax_attempts = 1"))

@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class BaseTest : public testing::Test {
+class BaseTest : public ::testing::Test {
  protected:
   // One tensor of a file: little-endian float32.
   struct Given {
@@ -44,7 +44,7 @@ class BaseTest : public testing::Test {
     return bytes;
   }
 
-  TempFolder folder_;
+  testing::TempFolder folder_;
   const Given w_{"w", {1, 2, 3}}, b_{"b", std::vector<float>(32, 0.5F)}, z_{"z", {7}};
 };
 

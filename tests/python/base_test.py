@@ -25,9 +25,6 @@ partition = { clients = 2 }
 
 [server]
 clients_per_round = 2
-
-[evaluation]
-every = 0
 """
 ROWS = 499  # so that tensors do not end at a multiple of 64 bytes
 

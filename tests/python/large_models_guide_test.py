@@ -35,7 +35,7 @@ class LargeModelsGuide(harness.RivuletTest):
         self.addCleanup(patched.stop)
 
     def test_the_page_is_run(self):
-        self.follow_page("large-models", update=self.update, least=9)
+        self.follow_page("large-models", update=self.update, least=8)
         bases = [path.name for path in pathlib.Path(self.folder).rglob("*.safetensors") if len(path.stem) == 64]
         self.assertEqual(len(bases), 2)  # of the two clients that had none of their own
 

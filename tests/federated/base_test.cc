@@ -198,6 +198,13 @@ TEST_F(BaseTest, ModelOverABase_HasADigestOfBothAndAFileOfTheRest) {
   EXPECT_EQ(StatedBase(parsed->metadata), digest.Hex());
   EXPECT_OK(ModelFromSafetensors(model.shared_layout(), file).status());
   EXPECT_THAT(ErrorOf(ModelFromSafetensors(plain.shared_layout(), file)), HasSubstr("name that base in model.base"));
+  // An adapter that was made without the base, and states the digest of its own tensors.
+  const std::string made_alone = ModelToSafetensors(plain, {});
+  EXPECT_OK(ModelFromSafetensors(model.shared_layout(), made_alone).status());
+  std::string damaged = made_alone;
+  damaged.back() ^= 1;
+  EXPECT_THAT(ErrorOf(ModelFromSafetensors(model.shared_layout(), damaged)), HasSubstr("it is damaged"));
+
   const auto elsewhere = ModelLayout::Create(both, Sha256Of("another"));
   EXPECT_THAT(ErrorOf(ModelFromSafetensors(std::make_shared<const ModelLayout>(*elsewhere), file)),
               HasSubstr("and the base here is"));

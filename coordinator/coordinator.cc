@@ -4,6 +4,7 @@
 #include "coordinator/secure_round.h"
 #include "federated/algorithms/algorithm.h"
 #include "federated/plan/layout_metadata.h"
+#include "federated/weights/base.h"
 
 namespace rivulet {
 
@@ -26,6 +27,12 @@ StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(CoordinatorOptions op
         "privacy.secure is \"arithmetic\", which hides nothing and is for simulations alone ('rivulet simulate'); set "
         "it "
         "to \"none\" where real clients train");
+  }
+  if (plan->model().base) {
+    if (options.base == nullptr) {
+      return FailedPrecondition("the plan needs the base {}; name its file in model.base", plan->model().base->Hex());
+    }
+    RIVULET_RETURN_IF_ERROR(CheckIsBase(*options.base, *plan->model().base));
   }
   RunParts parts;
   parts.plan = std::shared_ptr<const std::string>(plan, &plan->bytes());

@@ -22,6 +22,8 @@
 
 namespace rivulet {
 
+class Base;  // federated/weights/base.h
+
 class Fleet;          // coordinator/rounds/fleet.h
 struct NodeIdentity;  // certificates/identity.h
 class Tracer;         // engine/profile/tracer.h
@@ -72,7 +74,8 @@ struct CoordinatorOptions {
   Scenario scenario;
   std::shared_ptr<const Plan> plan;  // resume: that which the run keeps, where it keeps one (coordinator/stored_run.h)
   std::shared_ptr<const Model>
-      initial_model;  // of a new run with an external plan; else null: the plan's graph makes it
+      initial_model;                 // of a new run with an external plan; else null: the plan's graph makes it
+  std::shared_ptr<const Base> base;  // of a plan that names one; else null
   std::string db_path;
   std::string resume;              // run id, name or "latest"; "" for a new run
   Evaluator* evaluator = nullptr;  // may be null: no central evaluation; must outlive the coordinator
@@ -141,9 +144,10 @@ enum class Steering : uint8_t {
 // and writers that it gave out must be gone before it is destroyed.
 class Coordinator : public CoordinatorApi {
  public:
-  // Takes the run's lock, writes or reads its rows. UNAVAILABLE: another process owns the run. FAILED_PRECONDITION: a
-  // model that a row names is missing or differs, a key of class "plan" has another value, the plan is another than the
-  // run keeps, or the database is newer than this program. DATA_LOSS: the plan it keeps is damaged.
+  // Takes the run's lock, writes or reads its rows. FAILED_PRECONDITION also: the base is not the plan's. UNAVAILABLE:
+  // another process owns the run. FAILED_PRECONDITION: a model that a row names is missing or differs, a key of class
+  // "plan" has another value, the plan is another than the run keeps, or the database is newer than this program.
+  // DATA_LOSS: the plan it keeps is damaged.
   static StatusOr<std::unique_ptr<Coordinator>> Create(CoordinatorOptions options);
 
   virtual const std::string& run_id() const = 0;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "coordinator/base_reader.h"
 #include "engine/profile/tracer.h"
 #include "federated/transport/blob_reader.h"
 
@@ -82,11 +83,30 @@ StatusOr<Blob> RunCoordinator::Find(const Caller& caller, const BlobId& blob) {
 
 StatusOr<std::unique_ptr<ChunkReader>> RunCoordinator::Fetch(const Caller& caller, const BlobId& blob, int64_t offset) {
   RIVULET_RETURN_IF_ERROR(CheckCaller(caller));
+  if (blob.form == BlobId::Form::kBase) return FetchBase(caller, blob.digest, offset);
   RIVULET_ASSIGN_OR_RETURN(Blob found, Find(caller, blob));
   if (offset < 0 || offset > found.bytes) {
     return OutOfRange("offset {} is not within the {} bytes of blob {}", offset, found.bytes, blob.digest.Hex());
   }
   return std::make_unique<BlobReader>(std::move(found), offset, rounds_.DownloadCounter(caller.name));
+}
+
+StatusOr<std::unique_ptr<ChunkReader>> RunCoordinator::FetchBase(const Caller& caller, const Digest& digest,
+                                                                 int64_t offset) {
+  const std::shared_ptr<const Base>& base = setup_.options.base;
+  if (base == nullptr || base->digest() != digest) {
+    return NotFound("this coordinator has no base {}; poll for the current task", digest.Hex());
+  }
+  if (!setup_.options.scenario.server.serve_base) {
+    return FailedPrecondition(
+        "this coordinator does not send its base (server.serve_base = false); start the client with its own copy of "
+        "base {}",
+        digest.Hex());
+  }
+  if (offset < 0 || offset > base->travel_bytes()) {
+    return OutOfRange("offset {} is not within the {} bytes of base {}", offset, base->travel_bytes(), digest.Hex());
+  }
+  return std::make_unique<BaseReader>(base, offset, rounds_.DownloadCounter(caller.name));
 }
 
 StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::Submit(const Caller& caller, const Submission& submission) {

@@ -58,6 +58,7 @@ class RunCoordinator final : public Coordinator {
  private:
   Status CheckCaller(const Caller& caller) const;
   StatusOr<Blob> Find(const Caller& caller, const BlobId& blob);
+  StatusOr<std::unique_ptr<ChunkReader>> FetchBase(const Caller& caller, const Digest& digest, int64_t offset);
   void RunThread();
   void EndRun();
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "engine/base/file_system.h"
 #include "engine/base/nearest.h"
@@ -13,6 +14,7 @@
 #include "engine/presets/presets.h"
 #include "federated/plan/plan.h"
 #include "federated/scenario/scenario.h"
+#include "federated/weights/base.h"
 #include "federated/weights/model.h"
 #include "inspect/run_model.h"
 #include "setup/blame_model.h"
@@ -133,18 +135,50 @@ StatusOr<ModelSource> FromPreset(const std::string& name) {
   return source;
 }
 
+// Of the base that a run's version says it is over; nothing of a version that says none.
+StatusOr<NamedWeights> BaseWeightsOf(const RunModel& run, const std::string& path) {
+  RIVULET_ASSIGN_OR_RETURN(const std::string bytes, FileSystem::Default().ReadAll(run.path));
+  const StatusOr<SafetensorsContent> content = ParseSafetensors(bytes);
+  if (!content.ok()) return Annotate(content.status(), run.path);
+  NamedWeights weights;
+  const std::string stated = StatedBase(content->metadata);
+  if (stated.empty()) return weights;
+  const auto refuse = [&](const Status& status) {
+    return FailedPrecondition("run {} is over the base {}, which is needed: {}; give its file with --base", run.run_id,
+                              OneLine(stated), Message(status));
+  };
+  RIVULET_ASSIGN_OR_RETURN(const Digest wanted, Digest::FromHex(stated));
+  const auto base = Base::Open(path);
+  if (!base.ok()) return refuse(base.status());
+  if (const Status same = CheckIsBase(**base, wanted); !same.ok()) return refuse(same);
+  for (const Base::Tensor& tensor : (*base)->tensors()) {
+    RIVULET_ASSIGN_OR_RETURN(Tensor value, Tensor::Create(tensor.spec.dtype, tensor.spec.shape));
+    RIVULET_RETURN_IF_ERROR((*base)->Copy(tensor, {value.data(), static_cast<size_t>(tensor.bytes)}));
+    weights.emplace_back(tensor.name, std::move(value));
+  }
+  return weights;
+}
+
 // The model that a run was configured with, and the weights that one of its rounds gave it: those that the round
 // measured, which of a run that averages its versions are the average's.
-StatusOr<ModelSource> FromRun(const RunModel& run, std::optional<int64_t> cluster) {
+StatusOr<ModelSource> FromRun(const RunModel& run, std::optional<int64_t> cluster, const std::string& base) {
   StatusOr<Scenario> scenario =
       Scenario::ParseStored(run.config, fmt::format("the stored configuration of run {}", run.run_id));
   RIVULET_RETURN_IF_ERROR(scenario.status());
   ModelSource source;
   source.title = run.run_id;
   source.weights_alone = !scenario->model.arrays.empty();
-  source.weights = [path = run.path] { return ReadSafetensors(path); };
+  const auto with_base = [run, path = base.empty() ? scenario->model.base
+                                                   : base](StatusOr<NamedWeights> weights) -> StatusOr<NamedWeights> {
+    RIVULET_RETURN_IF_ERROR(weights.status());
+    RIVULET_ASSIGN_OR_RETURN(NamedWeights of_base, BaseWeightsOf(run, path));
+    std::ranges::move(of_base, std::back_inserter(*weights));
+    return weights;
+  };
+  source.weights = [path = run.path, with_base] { return with_base(ReadSafetensors(path)); };
   const bool as_stored = !cluster && scenario->server.average == 0;
   if (source.weights_alone && as_stored) return source;  // whether or not the first weights are still there
+  if (!base.empty()) scenario->model.base = base;
   StatusOr<ModelDef> model = ModelOf(*scenario);
   if (!model.ok()) return BlameModel(*scenario, model.status());
   source.model = *std::move(model);
@@ -153,12 +187,14 @@ StatusOr<ModelSource> FromRun(const RunModel& run, std::optional<int64_t> cluste
   RIVULET_ASSIGN_OR_RETURN(ModelLayout layout, ModelLayoutOf(source.model));
   RIVULET_ASSIGN_OR_RETURN(const auto chosen,
                            ReadRunModel(run, std::make_shared<const ModelLayout>(std::move(layout)), cluster));
-  source.weights = [chosen] { return WeightsOf(*chosen); };
+  source.weights = [chosen, with_base] { return with_base(WeightsOf(*chosen)); };
   return source;
 }
 
 StatusOr<ModelSource> Load(const ModelSourceOptions& options) {
-  const auto& [what, weights, outputs, db, cluster] = options;
+  const auto& [what, weights, outputs, db, cluster, base] = options;
+  if (!base.empty() && !NamesRound(what) && !FindRunModel(db, what).ok())
+    return UsageError("--base has an effect only on a run of the history, and '{}' is not one", what);
   if (cluster && !NamesRound(what) && !FindRunModel(db, what).ok())
     return UsageError("--cluster has an effect only on a run of the history, and '{}' is not one", what);
   if (what.ends_with(".toml")) return FromScenario(what);
@@ -171,10 +207,10 @@ StatusOr<ModelSource> Load(const ModelSourceOptions& options) {
     const StatusOr<RunModel> run = FindRunModel(db, what);
     if (absl::IsNotFound(run.status())) return preset;  // nor a run, but the nearest preset is named
     if (!run.ok()) return run.status();
-    return FromRun(*run, cluster);
+    return FromRun(*run, cluster, base);
   }
   RIVULET_ASSIGN_OR_RETURN(const RunModel run, FindRunModel(db, what));
-  return FromRun(run, cluster);
+  return FromRun(run, cluster, base);
 }
 
 }  // namespace

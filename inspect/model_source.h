@@ -21,6 +21,7 @@ struct ModelSourceOptions {
   std::vector<std::string> outputs;     // tensors; empty: the scores, or of a file what no node uses
   std::string db = "./rivulet.sqlite";  // the history that has the run
   std::optional<int64_t> cluster = {};  // which of a run's models (run_model.h)
+  std::string base = {};                // where the base of a run over one is; "": where its model.base says
 };
 
 using NamedWeights = std::vector<std::pair<std::string, Tensor>>;  // in order of declaration

@@ -126,7 +126,10 @@ StatusOr<std::shared_ptr<const Model>> ReadArrays(const std::string& path, std::
 // from nowhere, without a word.
 Status CompleteArrays(const ModelConfig& config, ModelDef& model) {
   for (const ModelVariable& variable : model.variables) {
-    if (variable.segment == "frozen" || variable.spec.dtype == DType::kFloat32) continue;
+    if (variable.segment == "frozen" || variable.segment == Name(Segment::kBase) ||
+        variable.spec.dtype == DType::kFloat32) {
+      continue;
+    }
     return InvalidArgument(
         "{}: tensor '{}' is {}, and updates are float32; convert it, or name it in model.freeze, which sends it to "
         "clients unchanged",
@@ -137,6 +140,21 @@ Status CompleteArrays(const ModelConfig& config, ModelDef& model) {
   RIVULET_ASSIGN_OR_RETURN(const auto values,
                            ReadArrays(config.arrays, std::make_shared<const ModelLayout>(*std::move(layout))));
   model.initial_model = values->ComputeDigest();
+  return absl::OkStatus();
+}
+
+// The base's tensors follow the model's own, and every client finds their values in the base.
+Status PutOn(const Base& base, const ModelConfig& config, ModelDef& model) {
+  for (const ModelVariable& variable : model.variables) {
+    if (base.Find(variable.name) == nullptr) continue;
+    return InvalidArgument(
+        "tensor '{}' is in model.arrays, '{}', and in model.base, '{}'; leave in model.arrays what is trained, and in "
+        "model.base what is not",
+        variable.name, config.arrays, config.base);
+  }
+  for (const Base::Tensor& tensor : base.tensors())
+    model.variables.push_back({tensor.name, tensor.spec, std::string(Name(Segment::kBase))});
+  model.base = base.digest();
   return absl::OkStatus();
 }
 
@@ -188,7 +206,13 @@ std::string FeatureOf(const ModelInput& input, const std::string& named) {
   return !named.empty() ? named : !input.feature.empty() ? input.feature : input.placeholder;
 }
 
-StatusOr<ModelDef> ModelOf(const Scenario& scenario) {
+StatusOr<std::shared_ptr<const Base>> OpenBase(const Scenario& scenario) {
+  auto base = Base::Open(scenario.model.base);
+  if (!base.ok()) return Annotate(base.status(), "model.base");
+  return base;
+}
+
+StatusOr<ModelDef> ModelOf(const Scenario& scenario, const Base* base) {
   RIVULET_ASSIGN_OR_RETURN(ModelDef model, Whole(scenario.model));
   const std::string& columns = scenario.model.columns;
   if (!columns.empty())
@@ -196,6 +220,14 @@ StatusOr<ModelDef> ModelOf(const Scenario& scenario) {
                                      fmt::format("model.columns, '{}'", columns)));
   RIVULET_RETURN_IF_ERROR(Annotate(Freeze(model, scenario.model.freeze), "model.freeze"));
   RIVULET_RETURN_IF_ERROR(Annotate(MakePersonal(model, scenario.model.personal), "model.personal"));
+  if (!scenario.model.base.empty()) {
+    std::shared_ptr<const Base> opened;
+    if (base == nullptr) {
+      RIVULET_ASSIGN_OR_RETURN(opened, OpenBase(scenario));
+      base = opened.get();
+    }
+    RIVULET_RETURN_IF_ERROR(PutOn(*base, scenario.model, model));
+  }
   if (!model.has_graph()) RIVULET_RETURN_IF_ERROR(CompleteArrays(scenario.model, model));
   if (!scenario.model.weights.empty())
     RIVULET_RETURN_IF_ERROR(Annotate(BeginWith(scenario.model.weights, model), "model.weights"));

@@ -8,6 +8,7 @@
 #include "engine/base/status.h"
 #include "engine/models/model_def.h"
 #include "federated/scenario/scenario.h"
+#include "federated/weights/base.h"
 #include "federated/weights/model.h"
 
 namespace rivulet {
@@ -17,7 +18,12 @@ namespace rivulet {
 // that cannot be trained and is not frozen; a tensor of model.weights, or a variable, that has no equal of its name and
 // shape; model.columns whose numbers the model is not fed with. DATA_LOSS: model.arrays or model.weights is no
 // safetensors file, model.columns none of columns.
-StatusOr<ModelDef> ModelOf(const Scenario& scenario);
+// `base`: model.base, where it is open; null: it is opened. Errors also as Base::Open; INVALID_ARGUMENT: a tensor of it
+// is in model.arrays too.
+StatusOr<ModelDef> ModelOf(const Scenario& scenario, const Base* base = nullptr);
+
+// The base that a scenario with model.base names. Errors as Base::Open, beginning with the key.
+StatusOr<std::shared_ptr<const Base>> OpenBase(const Scenario& scenario);
 
 // The feature that feeds an input: `named` where the scenario names it, or the model's own name for it.
 std::string FeatureOf(const ModelInput& input, const std::string& named);

@@ -132,7 +132,11 @@ Status RunSetup::FitCohort() {
 
 StatusOr<std::shared_ptr<const ModelDef>> RunSetup::model() {
   if (model_ == nullptr) {
-    RIVULET_ASSIGN_OR_RETURN(ModelDef model, ModelOf(scenario_));
+    // Read once: its digest takes every byte.
+    if (!scenario_.model.base.empty() && base_ == nullptr) {
+      RIVULET_ASSIGN_OR_RETURN(base_, OpenBase(scenario_));
+    }
+    RIVULET_ASSIGN_OR_RETURN(ModelDef model, ModelOf(scenario_, base_.get()));
     model_ = std::make_shared<const ModelDef>(std::move(model));
   }
   return model_;
@@ -174,6 +178,20 @@ StatusOr<std::shared_ptr<const Model>> RunSetup::initial_model() {
       "model.arrays, '{}', has digest {}, and the plan begins with {}; use the file that the plan was built from, or "
       "build the plan again",
       scenario_.model.arrays, found.Hex(), wanted.Hex());
+}
+
+StatusOr<std::shared_ptr<const Base>> RunSetup::base() {
+  RIVULET_ASSIGN_OR_RETURN(const auto opened, plan());
+  const std::optional<Digest>& wanted = opened->model().base;
+  if (!wanted) return nullptr;
+  if (scenario_.model.base.empty()) {
+    return FailedPrecondition("the plan needs the base {}; name its file in model.base", wanted->Hex());
+  }
+  if (base_ == nullptr) {
+    RIVULET_ASSIGN_OR_RETURN(base_, OpenBase(scenario_));
+  }
+  RIVULET_RETURN_IF_ERROR(Annotate(CheckIsBase(*base_, *wanted), "model.base"));
+  return base_;
 }
 
 StatusOr<std::shared_ptr<Evaluator>> RunSetup::evaluator() {

@@ -13,6 +13,7 @@
 #include "federated/plan/decoded_examples.h"
 #include "federated/plan/plan.h"
 #include "federated/scenario/scenario.h"
+#include "federated/weights/base.h"
 #include "setup/partitioners/shares.h"
 #include "setup/shared_parts.h"
 
@@ -62,6 +63,9 @@ class RunSetup {
   // What a new run begins with where its plan has no graph to make it: the values of model.arrays; null for all other
   // plans. FAILED_PRECONDITION: the plan was built from other values.
   StatusOr<std::shared_ptr<const Model>> initial_model();
+  // The scenario's model.base, opened and compared with the plan's; null where the plan names none. Errors as
+  // Base::Open. FAILED_PRECONDITION: it is another base, or the scenario names none.
+  StatusOr<std::shared_ptr<const Base>> base();
   // Of the scenario's test sets and its validation set; null where the scenario evaluates nothing, or its model has no
   // graph. Asks for no training data, unless some are held out of it. Errors as CentralEvaluator::Create.
   StatusOr<std::shared_ptr<Evaluator>> evaluator();
@@ -83,6 +87,7 @@ class RunSetup {
   const std::shared_ptr<RowBudget> row_budget_;
   std::shared_ptr<const Dataset> recorded_, training_data_, held_out_;
   std::shared_ptr<const Shares> shares_;
+  std::shared_ptr<const Base> base_;
   std::shared_ptr<const ModelDef> model_;
   std::shared_ptr<const Plan> plan_;
   std::shared_ptr<Evaluator> evaluator_;

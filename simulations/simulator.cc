@@ -71,6 +71,7 @@ class LocalSimulation : public Simulation {
     if (options.resume.empty() && others_train_) {
       RIVULET_ASSIGN_OR_RETURN(coordinator.initial_model, setup.initial_model());
     }
+    RIVULET_ASSIGN_OR_RETURN(coordinator.base, setup.base());
     RIVULET_ASSIGN_OR_RETURN(evaluator_, setup.evaluator());
     RIVULET_ASSIGN_OR_RETURN(evaluator_, WithAttackShown(setup, std::move(evaluator_), workers_));
     RIVULET_ASSIGN_OR_RETURN(training_, FineTuning(setup));

@@ -6,8 +6,10 @@
 #include <memory>
 
 #include "cli/model/weights_source.h"
+#include "engine/base/shown_text.h"
 #include "engine/base/table.h"
 #include "engine/debug/tensor_difference.h"
+#include "federated/weights/model.h"
 
 namespace rivulet {
 namespace {
@@ -46,6 +48,7 @@ Status Diff(const DiffArguments& arguments) {
     const auto found = std::ranges::find(weights, name, [](const auto& weight) { return weight.first; });
     return found == weights.end() ? nullptr : &found->second;
   };
+  const std::string bases[] = {StatedBase(first.metadata), StatedBase(second.metadata)};
   Table table({{"tensor"}, {"status"}, {"first"}, {"second"}, {"differing"}, {"largest"}, {"mean"}, {"relative"}});
   DiffCount count;
   for (const auto& [name, tensor] : first.weights) {
@@ -70,6 +73,11 @@ Status Diff(const DiffArguments& arguments) {
     if (find(first.weights, name) != nullptr) continue;
     ++count.only_second;
     table.Add({name, "only in the second", {}, Described(tensor), {}, {}, {}, {}});
+  }
+  if (bases[0] != bases[1]) {
+    ++count.changed;
+    const auto shown = [](const std::string& digest) { return digest.empty() ? "none" : OneLine(digest); };
+    table.Add({"(base)", "another base", shown(bases[0]), shown(bases[1]), {}, {}, {}, {}});
   }
   Fields fields = {{"same", count.same},
                    {"changed", count.changed},

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "cli/command.h"
+#include "cli/model/base.h"
 #include "cli/model/check.h"
 #include "cli/model/diff.h"
 #include "cli/model/evaluate.h"
@@ -85,6 +86,8 @@ Command ExportCommand() {
                 "an output of the model [the scores; for a file, all tensors without consumers]")
       .Option("--db", "FILE", &arguments->source.db, "the history that has the run [./rivulet.sqlite]")
       .Option("--cluster", "K", &arguments->source.cluster, kClusterHelp, {.min = 0})
+      .Option("--base", "FILE", &arguments->source.base,
+              "the base of a run over one: a safetensors file or a folder [the run's model.base]")
       .Flag("--external-data", &arguments->external_data, "ONNX: write the weights to FILE.data")
       .Flag("--json", &arguments->json, "print one JSON object");
   command.run = [arguments] { return Export(*arguments); };
@@ -115,7 +118,7 @@ const RegisterCommand kModel(60, [] {
                   .example = "rivulet model export mnist_cnn --out mnist_cnn.onnx"};
   command.subcommands = {ModelInspectCommand(), ModelEvaluateCommand(), ModelDiffCommand(),  ExportCommand(),
                          ImportCommand(),       OnnxCheckCommand(),     ModelPointCommand(), ModelRollbackCommand(),
-                         ModelPointsCommand(),  ModelExplainCommand()};
+                         ModelPointsCommand(),  ModelExplainCommand(),  ModelBaseCommand()};
   return command;
 });
 

@@ -86,6 +86,10 @@ Fields FieldsOf(const Plan& plan) {
                    {"aggregation", sum.rule},
                    {"updates_per_version", sum.updates_per_version},
                    {"largest_weight", sum.max_weight}};
+  if (layout.base()) {
+    fields.push_back({"base", layout.base()->Hex()});
+    fields.push_back({"base_variables", std::ssize(layout.base_variables())});
+  }
   if (sum.secure.on()) {
     fields.push_back({"secure", sum.secure.protocol});
     fields.push_back({"min_survivors", sum.secure.min_survivors});

@@ -123,6 +123,7 @@ StatusOr<ServedRun> MakeServedRun(ServedRunOptions options) {
     if (options.resume.empty()) {
       RIVULET_ASSIGN_OR_RETURN(coordinator_options.initial_model, setup.initial_model());
     }
+    RIVULET_ASSIGN_OR_RETURN(coordinator_options.base, setup.base());
     RIVULET_ASSIGN_OR_RETURN(served.evaluator, setup.evaluator());
     RIVULET_ASSIGN_OR_RETURN(served.training, FineTuning(setup));
   }

@@ -1,8 +1,14 @@
 // rivulet backup: a history with its models, while runs write.
 #include "coordinator/history/backup.h"
 
+#include <set>
+
 #include "cli/command.h"
+#include "coordinator/history/history.h"
+#include "engine/base/json.h"
+#include "engine/base/shown_text.h"
 #include "engine/base/table.h"
+#include "federated/scenario/scenario.h"
 
 namespace rivulet {
 namespace {
@@ -13,15 +19,31 @@ struct BackupOptions {
   bool json = false;
 };
 
+// Where the bases of a history's runs are, as their configurations say.
+StatusOr<std::set<std::string>> BasesOf(const std::string& db) {
+  RIVULET_ASSIGN_OR_RETURN(const auto history, History::Open(db, History::Access::kReadOnly));
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<RunRow> runs, history->Runs());
+  std::set<std::string> bases;
+  for (const RunRow& run : runs) {
+    if (run.foreign() || run.config.find("\nbase = ") == run.config.npos) continue;
+    const auto scenario = Scenario::ParseStored(run.config, fmt::format("the stored configuration of {}", run.run_id));
+    if (scenario.ok() && !scenario->model.base.empty()) bases.insert(scenario->model.base);
+  }
+  return bases;
+}
+
 Status BackUp(const BackupOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const Backup backup, BackUpHistory(FileSystem::Default(), options.db, options.out));
+  RIVULET_ASSIGN_OR_RETURN(const std::set<std::string> bases, BasesOf(options.out));
   if (options.json) {
-    fmt::print(
-        "{}\n",
-        JsonObject({{"backup", options.out}, {"runs", backup.runs}, {"files", backup.files}, {"bytes", backup.bytes}}));
+    Json json = {{"backup", options.out}, {"runs", backup.runs}, {"files", backup.files}, {"bytes", backup.bytes}};
+    if (!bases.empty()) json["bases_not_copied"] = Json(bases);
+    fmt::print("{}\n", json.Dump());
   } else {
     fmt::print("{}: {} run{}, {} file{} of models and plans, {} bytes\n", options.out, backup.runs,
                backup.runs == 1 ? "" : "s", backup.files, backup.files == 1 ? "" : "s", backup.bytes);
+    for (const std::string& base : bases)
+      fmt::print("not copied: the base '{}'; its runs need it, so keep a copy\n", OneLine(base));
   }
   return absl::OkStatus();
 }

@@ -4,6 +4,7 @@
 #include "cli/runs/commands.h"
 #include "coordinator/stored_run.h"
 #include "federated/scenario/scenario.h"
+#include "inspect/stored_files.h"
 
 namespace rivulet {
 namespace {
@@ -14,6 +15,26 @@ struct VerifyRunOptions {
   std::vector<std::string> sets;
   std::optional<int64_t> workers, from, to;
 };
+
+// Nobody can repeat the tasks of a run whose clients trained it in their own way. So its files are compared: the base,
+// and each version that is kept.
+Status VerifyFiles(const VerifyRunOptions& options, const std::string& run_id, const Scenario& scenario) {
+  RIVULET_ASSIGN_OR_RETURN(
+      const StoredFiles files,
+      CheckStoredFiles(options.history.db, run_id, scenario, options.from.value_or(0), options.to.value_or(INT64_MAX)));
+  if (options.history.json) {
+    Fields fields = {
+        {"run_id", run_id}, {"versions", files.versions}, {"tasks", int64_t{0}}, {"model_digest", files.model_digest}};
+    if (files.base) fields.emplace_back("base_digest", files.base->Hex());
+    fmt::print("{}\n", JsonObject(fields));
+    return absl::OkStatus();
+  }
+  fmt::print("run {}: {} stored version{} as recorded; its clients trained in their own way, and no task is repeated\n",
+             run_id, files.versions, files.versions == 1 ? " is" : "s are");
+  fmt::print("{:<13} {}\n", "model digest", files.model_digest);
+  if (files.base) fmt::print("{:<13} {}\n", "base digest", files.base->Hex());
+  return absl::OkStatus();
+}
 
 Status VerifyRun(const VerifyRunOptions& options) {
   ReplayOptions replay{.db_path = options.history.db,
@@ -40,6 +61,7 @@ Status VerifyRun(const VerifyRunOptions& options) {
     RIVULET_RETURN_IF_ERROR(AsUsageError(CheckSamePlanKeys(stored, *scenario)));
     replay.scenario = *std::move(scenario);
   }
+  if (!replay.scenario.model.arrays.empty()) return VerifyFiles(options, replay.run, replay.scenario);
   RIVULET_RETURN_IF_ERROR(PrepareDataHere(replay.scenario));
   RIVULET_ASSIGN_OR_RETURN(const ReplayResult result, ReplayHere(std::move(replay)));
   if (options.history.json) {

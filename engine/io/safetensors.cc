@@ -108,14 +108,9 @@ StatusOr<HeaderEntries> ParseHeader(std::string_view text) {
   return std::move(reader.entries);
 }
 
-struct Placed {
-  SafetensorsEntry entry;
-  uint64_t begin, end;
-};
-
 // A model file comes from anywhere and its tensors are handed out as views. Everything that a view rests on (sizes,
 // product of dimensions, offsets) is checked before there is one, and products are formed where they cannot overflow.
-StatusOr<Placed> ParseTensor(const std::string& name, const Json& value, uint64_t data_bytes) {
+StatusOr<SafetensorsPlace> ParseTensor(const std::string& name, const Json& value, uint64_t data_bytes) {
   const auto fail = [&](std::string_view what) { return DataLoss("safetensors tensor {} {}", QuotedName(name), what); };
   if (!value.is_object()) return fail("is not described by a JSON object");
   const auto dtype = value.find("dtype");
@@ -127,14 +122,14 @@ StatusOr<Placed> ParseTensor(const std::string& name, const Json& value, uint64_
   if (!shape->is_array()) return fail("has a shape that is not a list");
   if (!offsets->is_array() || offsets->size() != 2) return fail("must have two data_offsets");
 
-  Placed placed;
-  placed.entry.name = name;
+  SafetensorsPlace placed;
+  placed.name = name;
   const auto known = DTypeFromSafetensors(dtype->get_ref<const std::string&>());
   if (!known.ok()) {
     return Unimplemented("safetensors tensor {} has dtype {}, which is not supported; convert it to F32",
                          QuotedName(name), QuotedName(dtype->get_ref<const std::string&>()));
   }
-  placed.entry.dtype = *known;
+  placed.dtype = *known;
   if (shape->size() > 64) return fail("has more than 64 dimensions");
   std::vector<int64_t> dims;
   for (const Json& dim : *shape) {
@@ -142,10 +137,10 @@ StatusOr<Placed> ParseTensor(const std::string& name, const Json& value, uint64_
       return fail("has a dimension that is not an integer from 0 to 2^40");
     dims.push_back(dim.get<int64_t>());
   }
-  placed.entry.shape = Shape(std::move(dims));
-  const auto elements = placed.entry.shape.CheckedElements();
+  placed.shape = Shape(std::move(dims));
+  const auto elements = placed.shape.CheckedElements();
   if (!elements.ok())
-    return fail(fmt::format("has the shape {}: {}", placed.entry.shape.ToString(), Message(elements.status())));
+    return fail(fmt::format("has the shape {}: {}", placed.shape.ToString(), Message(elements.status())));
 
   for (const Json& offset : *offsets) {
     if (!offset.is_number_unsigned()) return fail("has data_offsets that are not non-negative integers");
@@ -160,7 +155,7 @@ StatusOr<Placed> ParseTensor(const std::string& name, const Json& value, uint64_
   const uint64_t bytes = static_cast<uint64_t>(*elements) * SizeOf(*known);
   if (placed.end - placed.begin != bytes) {
     return fail(fmt::format("has {} bytes of data, but {} {} need {}", placed.end - placed.begin, Name(*known),
-                            placed.entry.shape.ToString(), bytes));
+                            placed.shape.ToString(), bytes));
   }
   return placed;
 }
@@ -173,25 +168,26 @@ const SafetensorsEntry* SafetensorsContent::Find(std::string_view name) const {
   return found == by_name.end() || tensors[*found].name != name ? nullptr : &tensors[*found];
 }
 
-StatusOr<SafetensorsContent> ParseSafetensors(std::string_view bytes) {
-  if (bytes.size() < 8)
-    return DataLoss("not a safetensors file: {} bytes, fewer than the length field's 8", bytes.size());
-  const uint64_t header_bytes = LoadU64(bytes);
+StatusOr<uint64_t> SafetensorsHeaderBytes(std::string_view start, uint64_t file_bytes) {
+  if (file_bytes < 8 || start.size() < 8)
+    return DataLoss("not a safetensors file: {} bytes, fewer than the length field's 8", file_bytes);
+  const uint64_t header_bytes = LoadU64(start);
   if (header_bytes > kMaxSafetensorsHeaderBytes) {
     return DataLoss("not a safetensors file: a header of {} bytes, more than the limit of {}", header_bytes,
                     kMaxSafetensorsHeaderBytes);
   }
-  if (header_bytes > bytes.size() - 8) {
+  if (header_bytes > file_bytes - 8) {
     return DataLoss("the safetensors header has {} bytes, but the file ends after {} of them", header_bytes,
-                    bytes.size() - 8);
+                    file_bytes - 8);
   }
-  const std::string_view text = bytes.substr(8, header_bytes);
+  return header_bytes;
+}
+
+StatusOr<SafetensorsLayout> ParseSafetensorsHeader(std::string_view text, uint64_t data_bytes) {
   if (text.empty() || text[0] != '{') return DataLoss("not a safetensors file: its header does not begin with '{{'");
   RIVULET_ASSIGN_OR_RETURN(const HeaderEntries header, ParseHeader(text));
-  const std::string_view data = bytes.substr(8 + header_bytes);
-
-  SafetensorsContent content;
-  std::vector<Placed> placed;
+  SafetensorsLayout content;
+  std::vector<SafetensorsPlace>& placed = content.tensors;
   for (const auto& [name, value] : header) {
     if (name == kMetadataKey) {
       if (!value.is_object()) return DataLoss("the safetensors header's __metadata__ is not a JSON object");
@@ -201,33 +197,45 @@ StatusOr<SafetensorsContent> ParseSafetensors(std::string_view bytes) {
       }
       continue;
     }
-    RIVULET_ASSIGN_OR_RETURN(Placed tensor, ParseTensor(name, value, data.size()));
+    RIVULET_ASSIGN_OR_RETURN(SafetensorsPlace tensor, ParseTensor(name, value, data_bytes));
     placed.push_back(std::move(tensor));
   }
   // The format allows no holes and no overlaps, which is what makes a file's meaning independent of the order in its
   // header, and leaves no place to hide other content in.
-  std::stable_sort(placed.begin(), placed.end(), [](const Placed& a, const Placed& b) {
+  std::stable_sort(placed.begin(), placed.end(), [](const SafetensorsPlace& a, const SafetensorsPlace& b) {
     return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
   });
   uint64_t next = 0;
   std::string_view before = "the header";
-  for (Placed& tensor : placed) {
+  for (const SafetensorsPlace& tensor : placed) {
     if (tensor.begin < next)
       return DataLoss("safetensors tensors {} and {} overlap at byte {} of the data", QuotedName(before),
-                      QuotedName(tensor.entry.name), tensor.begin);
+                      QuotedName(tensor.name), tensor.begin);
     if (tensor.begin > next)
       return DataLoss("safetensors data have a hole of {} bytes before tensor {}", tensor.begin - next,
-                      QuotedName(tensor.entry.name));
+                      QuotedName(tensor.name));
     next = tensor.end;
-    before = tensor.entry.name;
-    tensor.entry.data = std::as_bytes(std::span(data.data() + tensor.begin, tensor.end - tensor.begin));
+    before = tensor.name;
   }
-  if (next != data.size()) {
-    return DataLoss("{} bytes follow the last safetensors tensor, which ends at byte {} of the data",
-                    data.size() - next, next);
+  if (next != data_bytes) {
+    return DataLoss("{} bytes follow the last safetensors tensor, which ends at byte {} of the data", data_bytes - next,
+                    next);
   }
-  content.tensors.reserve(placed.size());
-  for (Placed& tensor : placed) content.tensors.push_back(std::move(tensor.entry));
+  return content;
+}
+
+StatusOr<SafetensorsContent> ParseSafetensors(std::string_view bytes) {
+  RIVULET_ASSIGN_OR_RETURN(const uint64_t header_bytes, SafetensorsHeaderBytes(bytes, bytes.size()));
+  const std::string_view data = bytes.substr(8 + header_bytes);
+  RIVULET_ASSIGN_OR_RETURN(SafetensorsLayout layout,
+                           ParseSafetensorsHeader(bytes.substr(8, header_bytes), data.size()));
+  SafetensorsContent content;
+  content.metadata = std::move(layout.metadata);
+  content.tensors.reserve(layout.tensors.size());
+  for (SafetensorsPlace& tensor : layout.tensors) {
+    content.tensors.push_back({std::move(tensor.name), tensor.dtype, std::move(tensor.shape),
+                               std::as_bytes(std::span(data.data() + tensor.begin, tensor.end - tensor.begin))});
+  }
   content.by_name.resize(content.tensors.size());
   std::iota(content.by_name.begin(), content.by_name.end(), size_t{0});
   std::ranges::sort(content.by_name, {}, [&](size_t i) { return std::string_view(content.tensors[i].name); });
@@ -236,6 +244,15 @@ StatusOr<SafetensorsContent> ParseSafetensors(std::string_view bytes) {
 
 StatusOr<std::string> SafetensorsHeader(std::span<const SafetensorsEntry> tensors,
                                         const std::map<std::string, std::string>& metadata) {
+  std::vector<SafetensorsPlace> places;
+  places.reserve(tensors.size());
+  for (const SafetensorsEntry& tensor : tensors)
+    places.push_back({tensor.name, tensor.dtype, tensor.shape, 0, tensor.data.size()});
+  return SafetensorsHeaderOf(places, metadata);
+}
+
+StatusOr<std::string> SafetensorsHeaderOf(std::span<const SafetensorsPlace> tensors,
+                                          const std::map<std::string, std::string>& metadata) {
   // In the order of the tensors, and appended without a search: the names are known to differ.
   using Ordered = nlohmann::ordered_json;
   Ordered header = Ordered::object();
@@ -247,7 +264,7 @@ StatusOr<std::string> SafetensorsHeader(std::span<const SafetensorsEntry> tensor
   }
   std::set<std::string_view> names = {kMetadataKey};
   uint64_t offset = 0;
-  for (const SafetensorsEntry& tensor : tensors) {
+  for (const SafetensorsPlace& tensor : tensors) {
     if (!names.insert(tensor.name).second)
       return InvalidArgument("safetensors tensor {}: the name is taken; names must differ", QuotedName(tensor.name));
     const std::string_view dtype = SafetensorsName(tensor.dtype);
@@ -258,9 +275,9 @@ StatusOr<std::string> SafetensorsHeader(std::span<const SafetensorsEntry> tensor
     if (!elements.ok())
       return Annotate(elements.status(), fmt::format("safetensors tensor {}", QuotedName(tensor.name)));
     const uint64_t bytes = static_cast<uint64_t>(*elements) * SizeOf(tensor.dtype);
-    if (bytes != tensor.data.size()) {
+    if (bytes != tensor.end - tensor.begin) {
       return InvalidArgument("safetensors tensor {}: {} bytes of data, but {} {} need {}", QuotedName(tensor.name),
-                             tensor.data.size(), Name(tensor.dtype), tensor.shape.ToString(), bytes);
+                             tensor.end - tensor.begin, Name(tensor.dtype), tensor.shape.ToString(), bytes);
     }
     Ordered entry = Ordered::object();
     entry["dtype"] = std::string(dtype);

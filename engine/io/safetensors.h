@@ -33,6 +33,19 @@ struct SafetensorsContent {
   const SafetensorsEntry* Find(std::string_view name) const;  // nullptr when there is none
 };
 
+// One tensor of a file whose data are elsewhere.
+struct SafetensorsPlace {
+  std::string name;
+  DType dtype = DType::kFloat32;
+  Shape shape;
+  uint64_t begin = 0, end = 0;  // of its data, from the end of the header
+};
+
+struct SafetensorsLayout {
+  std::map<std::string, std::string> metadata;
+  std::vector<SafetensorsPlace> tensors;  // in the order of their data
+};
+
 // The header may have at most this many bytes, as in the format's reference implementation.
 inline constexpr uint64_t kMaxSafetensorsHeaderBytes = 100'000'000;
 
@@ -43,6 +56,11 @@ inline constexpr uint64_t kMaxSafetensorsHeaderBytes = 100'000'000;
 // UNIMPLEMENTED: a dtype of the format that Rivulet lacks.
 StatusOr<SafetensorsContent> ParseSafetensors(std::string_view bytes);
 
+// A file's header alone: `text` is its JSON, and `data_bytes` follow it in the file. Errors as ParseSafetensors.
+StatusOr<SafetensorsLayout> ParseSafetensorsHeader(std::string_view text, uint64_t data_bytes);
+// What the length field says, of a file of `file_bytes` that begins with `start`. DATA_LOSS as ParseSafetensors.
+StatusOr<uint64_t> SafetensorsHeaderBytes(std::string_view start, uint64_t file_bytes);
+
 // The length field and JSON header of a file whose data are those of `tensors`, one after the other: a writer appends
 // them itself and never holds the whole file. Padded with spaces so that the data start at a multiple of 64 bytes.
 // INVALID_ARGUMENT: a name twice or "__metadata__", a name or a metadata text that is not UTF-8, a dtype without a name
@@ -50,6 +68,11 @@ StatusOr<SafetensorsContent> ParseSafetensors(std::string_view bytes);
 //   the format, data of another size than dtype and shape say, a header beyond the limit.
 StatusOr<std::string> SafetensorsHeader(std::span<const SafetensorsEntry> tensors,
                                         const std::map<std::string, std::string>& metadata);
+
+// The same of tensors whose data are elsewhere: of `begin` and `end` the difference counts, and the data lie one behind
+// the other in the order of `tensors`.
+StatusOr<std::string> SafetensorsHeaderOf(std::span<const SafetensorsPlace> tensors,
+                                          const std::map<std::string, std::string>& metadata);
 
 // Header and data. Errors as above.
 StatusOr<std::string> SerializeSafetensors(std::span<const SafetensorsEntry> tensors,

@@ -2,6 +2,7 @@
 // model for external training has variables alone and no graph.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -59,6 +60,7 @@ struct ModelDef {
   std::vector<std::string> train_updates;
   std::vector<ModelVariable> variables;  // declaration order
   Digest initial_model;                  // without a graph: model_digest of the values that the variables begin with
+  std::optional<Digest> base;            // of the base that has the variables of segment base
 
   // Without one nothing above but `variables`, `metrics` (names, whose tensors are "") and `initial_model` is given.
   bool has_graph() const { return !graph.nodes().empty(); }

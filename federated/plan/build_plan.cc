@@ -207,7 +207,7 @@ StatusOr<ModelLayout> ModelLayoutOf(const ModelDef& model) {
     RIVULET_ASSIGN_OR_RETURN(const Segment segment, SegmentFromName(variable.segment));
     variables.push_back({variable.name, variable.spec, segment});
   }
-  return ModelLayout::Create(variables);
+  return ModelLayout::Create(variables, model.base);
 }
 
 void AddSecureSum(const SecureSum& secure, proto::SecureSumDef& message) {
@@ -220,7 +220,7 @@ void AddSecureSum(const SecureSum& secure, proto::SecureSumDef& message) {
 }
 
 // What a program that reads the first format alone would pass over, and so train something else.
-bool NeedsNewestFormat(const proto::Plan& plan) {
+bool NeedsBroadFormat(const proto::Plan& plan) {
   const auto second_gradient = [](const proto::LocalProgramDef& program) {
     return std::ranges::any_of(program.passes(),
                                [](const proto::PassDef& pass) { return !pass.other_gradient_by().empty(); });
@@ -259,6 +259,7 @@ StatusOr<std::shared_ptr<const Plan>> Plan::Build(const Scenario& scenario, cons
   } else {
     program.set_initial_model(std::string(model.initial_model.AsBytes()));
   }
+  if (model.base) program.set_base(std::string(model.base->AsBytes()));
   for (const ModelVariable& variable : model.variables) {
     proto::VariableLayout* entry = program.add_variables();
     entry->set_name(variable.name);
@@ -376,7 +377,8 @@ StatusOr<std::shared_ptr<const Plan>> Plan::Build(const Scenario& scenario, cons
   }
 
   // What every client will ask of these bytes is asked here first.
-  if (NeedsNewestFormat(plan)) plan.set_format(kNewestPlanFormat);
+  if (NeedsBroadFormat(plan)) plan.set_format(kBroadPlanFormat);
+  if (model.base) plan.set_format(kBasePlanFormat);
   RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> opened, Open(plan.SerializeAsString()));
   RIVULET_RETURN_IF_ERROR(CheckSteps(*opened));
   return opened;

@@ -36,10 +36,12 @@ struct FeatureSpec {
   int64_t upper_bound = 0;  // of integers: classes, a vocabulary; 0: unchecked
 };
 
-// Of the bytes that Plan::Build writes and Plan::Open reads: the second says what the first cannot (numbers of tasks
-// and of passes, versions that travel by a codec, parts of some updates), and is written only then. A program that
-// knows only the first names it and trains nothing, instead of training something else.
-inline constexpr uint32_t kPlanFormat = 2, kNewestPlanFormat = 3;
+// Of the bytes that Plan::Build writes and Plan::Open reads. Each says what those before it cannot, and is written only
+// then. A program that does not know it names it and trains nothing, instead of training something else.
+// 3: numbers of tasks and of passes, versions that travel by a codec, parts of some updates, secure sums.
+// 4: a base (federated/weights/base.h).
+inline constexpr uint32_t kPlanFormat = 2, kBroadPlanFormat = 3, kBasePlanFormat = 4;
+inline constexpr uint32_t kNewestPlanFormat = kBasePlanFormat;
 
 // What the coordinator claims of the noise on the sums of each version, for sites that keep account of it
 // (client/agent/privacy_ledger.h).

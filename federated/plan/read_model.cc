@@ -21,6 +21,15 @@ StatusOr<FeatureSpec::Encoding> EncodingFromName(std::string_view feature, std::
 
 Status PlanReader::ReadModel(const proto::ModelProgram& message) {
   ModelDef& model = *(plan_->model_ = std::make_unique<ModelDef>());
+  if (!message.base().empty()) {
+    if (plan_->format_ < kBasePlanFormat) {
+      return InvalidArgument("the plan has format {} and names a base, which plans of format {} do", plan_->format_,
+                             kBasePlanFormat);
+    }
+    StatusOr<Digest> base = Digest::FromBytes(message.base());
+    if (!base.ok()) return Annotate(base.status(), "the digest of the plan's base");
+    model.base = *base;
+  }
   if (message.graph_def().empty()) return ReadExternalModel(message);
   auto graph = ParseGraph(message.graph_def());
   if (!graph.ok()) return Annotate(graph.status(), "the plan's model graph");
@@ -109,7 +118,7 @@ Status PlanReader::LayOut() {
     RIVULET_ASSIGN_OR_RETURN(const Segment segment, SegmentFromName(variable.segment));
     specs.push_back({variable.name, variable.spec, segment});
   }
-  RIVULET_ASSIGN_OR_RETURN(ModelLayout layout, ModelLayout::Create(specs));
+  RIVULET_ASSIGN_OR_RETURN(ModelLayout layout, ModelLayout::Create(specs, plan_->model_->base));
   plan_->layout_ = std::make_shared<const ModelLayout>(std::move(layout));
   return absl::OkStatus();
 }

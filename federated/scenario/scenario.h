@@ -40,6 +40,7 @@ struct ModelConfig {
   std::string graph;   // a GraphDef file (absolute after parsing)
   std::string onnx;    // an ONNX model (absolute after parsing)
   std::string arrays;  // a safetensors file (absolute after parsing): a model without a graph
+  std::string base;    // a safetensors file, or a folder of several (absolute after parsing): what no task changes
   std::vector<LayerSpec> layers;
   std::string weights;  // a safetensors file (absolute after parsing) that a run begins with; "": the model's own
   InputConfig input;
@@ -221,6 +222,7 @@ struct ServerConfig {
   int64_t sum_bits = 64;
   int64_t staging_megabytes = 64;   // updates in memory before they spill to an unlinked file
   bool checkpoint_reports = false;  // updates lie on disk before they are acknowledged
+  bool serve_base = true;           // clients may download model.base; else each brings its own
 
   int64_t clients_asked() const;  // for a round: over_selection × clients_per_round, rounded up
 };

@@ -7,6 +7,8 @@
 namespace rivulet {
 namespace {
 
+// As clients name it, in Python too (_agent.py).
+constexpr std::string_view kBaseSubject = "base";
 constexpr size_t kMostOfSubject = 200;
 constexpr size_t kMostOfSentence = 1000;
 
@@ -28,6 +30,8 @@ std::string SentenceOf(const TaskFailure& failure) {
     case TaskFailure::Code::kBadModel:
       if (failure.subject == kStateSubject)
         return "its state from the last task is lost there; it starts again without state";
+      if (failure.subject == kBaseSubject)
+        return "it does not have the plan's base, and could not download it; its own log says how to give it one";
       return "the model to start from did not arrive there as the plan wants it";
     case TaskFailure::Code::kBadUpdate:
       return "its own site does not take its update";

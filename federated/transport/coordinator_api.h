@@ -111,7 +111,8 @@ struct BlobId {
   // differ in their metadata alone bear one name.
   // Or of a task's name: what that task proposed as its client's state, whose bytes have a checksum of their own
   // (federated/states/state_blob.h).
-  enum class Form : uint8_t { kBytes = 0, kModel = 1, kState = 2 } form = Form::kBytes;
+  // Or of a base, whose bytes are those of Base::Read (federated/weights/base.h); whoever has them all compares it.
+  enum class Form : uint8_t { kBytes = 0, kModel = 1, kState = 2, kBase = 3 } form = Form::kBytes;
   Digest digest;
   bool operator==(const BlobId&) const = default;
 };

@@ -64,7 +64,7 @@ void ToMessage(const BlobId& blob, rpc::BlobIdProto* message) {
 
 StatusOr<BlobId> FromMessage(const rpc::BlobIdProto& message) {
   BlobId blob;
-  RIVULET_ASSIGN_OR_RETURN(blob.form, ToEnum(message.form(), BlobId::Form::kState, "a blob of form"));
+  RIVULET_ASSIGN_OR_RETURN(blob.form, ToEnum(message.form(), BlobId::Form::kBase, "a blob of form"));
   RIVULET_ASSIGN_OR_RETURN(blob.digest, Digest::FromBytes(message.digest()));
   return blob;
 }

@@ -53,7 +53,7 @@ Status CheckVariable(const VariableSpec& variable) {
   if (SafetensorsName(dtype).empty()) {
     return InvalidArgument("variable '{}' is {}, which no model file can hold", variable.name, Name(dtype));
   }
-  if (variable.segment != Segment::kFrozen && dtype != DType::kFloat32) {
+  if (variable.segment != Segment::kFrozen && variable.segment != Segment::kBase && dtype != DType::kFloat32) {
     return InvalidArgument(
         "{} variable '{}' is {}; updates are float32, and so is all that is trained: declare it so, or as frozen",
         Name(variable.segment), variable.name, Name(dtype));
@@ -73,6 +73,8 @@ std::string_view Name(Segment segment) {
       return "local";
     case Segment::kFrozen:
       return "frozen";
+    case Segment::kBase:
+      return "base";
   }
   return "unknown";
 }
@@ -81,13 +83,15 @@ StatusOr<Segment> SegmentFromName(std::string_view name) {
   for (const Segment segment : kSegments) {
     if (Name(segment) == name) return segment;
   }
-  return InvalidArgument("segment '{}' is not one of trainable, shared, local and frozen", name);
+  if (name == Name(Segment::kBase)) return Segment::kBase;
+  return InvalidArgument("segment '{}' is not one of trainable, shared, local, frozen and base", name);
 }
 
 // Segments lie one behind the other, each with its variables in the order of declaration: so a rule sees the trainable
 // part as one vector, and what does not travel is apart from what does. Offsets are padded and the wire is not, since
 // padding would be sent by every client in every round.
-StatusOr<ModelLayout> ModelLayout::Create(std::span<const VariableSpec> declaration_order) {
+StatusOr<ModelLayout> ModelLayout::Create(std::span<const VariableSpec> declaration_order,
+                                          const std::optional<Digest>& base) {
   if (declaration_order.size() > kMaxVariables) {
     return InvalidArgument("the model has {} variables, more than {}", declaration_order.size(), kMaxVariables);
   }
@@ -99,7 +103,22 @@ StatusOr<ModelLayout> ModelLayout::Create(std::span<const VariableSpec> declarat
     }
   }
   ModelLayout layout;
-  layout.declaration_order_.resize(declaration_order.size());
+  layout.base_ = base;
+  std::vector<size_t> place(declaration_order.size());  // of each among those that are in the arena
+  size_t placed = 0;
+  for (size_t i = 0; i < declaration_order.size(); ++i) {
+    place[i] = placed;
+    if (declaration_order[i].segment == Segment::kBase) {
+      layout.base_variables_.push_back(declaration_order[i]);
+    } else {
+      ++placed;
+    }
+  }
+  if (base.has_value() == layout.base_variables_.empty()) {
+    if (base) return InvalidArgument("the model names the base {} and has no variable of it", base->Hex());
+    return InvalidArgument("variable '{}' is of a base, and the model names none", layout.base_variables_[0].name);
+  }
+  layout.declaration_order_.resize(placed);
   uint64_t offset = 0;
   int64_t delta_offset = 0;
   for (const Segment segment : kSegments) {
@@ -112,7 +131,7 @@ StatusOr<ModelLayout> ModelLayout::Create(std::span<const VariableSpec> declarat
       if (variable.segment != segment) continue;
       const int64_t elements = variable.spec.shape.elements();
       const uint64_t bytes = static_cast<uint64_t>(elements) * SizeOf(variable.spec.dtype);
-      layout.declaration_order_[i] = static_cast<int>(layout.slices_.size());
+      layout.declaration_order_[place[i]] = static_cast<int>(layout.slices_.size());
       layout.slices_.push_back({variable.name, variable.spec, segment, offset, elements, wire_offset});
       wire_offset += elements;
       offset += (bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -139,19 +158,25 @@ const Slice* ModelLayout::Find(std::string_view name) const {
 }
 
 // With lengths before texts, so that no two layouts give the same bytes.
-void HashTensorHeader(const Slice& slice, Sha256& hash) {
-  hash.UpdateU32(static_cast<uint32_t>(slice.name.size())).Update(slice.name);
-  const std::string_view dtype = SafetensorsName(slice.spec.dtype);
+void HashTensorHeader(std::string_view name, const TensorSpec& spec, Sha256& hash) {
+  hash.UpdateU32(static_cast<uint32_t>(name.size())).Update(name);
+  const std::string_view dtype = SafetensorsName(spec.dtype);
   hash.UpdateU8(static_cast<uint8_t>(dtype.size())).Update(dtype);
-  hash.UpdateU32(static_cast<uint32_t>(slice.spec.shape.rank()));
-  for (const int64_t dim : slice.spec.shape.dims()) hash.UpdateU64(static_cast<uint64_t>(dim));
+  hash.UpdateU32(static_cast<uint32_t>(spec.shape.rank()));
+  for (const int64_t dim : spec.shape.dims()) hash.UpdateU64(static_cast<uint64_t>(dim));
+}
+
+// No model without a base begins so: these bytes as a name's length are beyond every bound.
+void HashBase(const std::optional<Digest>& base, Sha256& hash) {
+  if (base) hash.Update("rivulet model over a base\n").Update(base->AsBytes());
 }
 
 Digest ModelLayout::digest() const {
   Sha256 hash;
+  HashBase(base_, hash);
   for (const int index : declaration_order_) {
     const Slice& slice = slices_[static_cast<size_t>(index)];
-    if (slice.segment != Segment::kLocal) HashTensorHeader(slice, hash);
+    if (slice.segment != Segment::kLocal) HashTensorHeader(slice.name, slice.spec, hash);
   }
   return std::move(hash).Finish();
 }

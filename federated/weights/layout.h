@@ -3,10 +3,14 @@
 // Order: by segment (trainable, local, shared, frozen), then declaration order. Each slice starts at a multiple of 64
 // bytes; the padding between is zero, and is neither sent nor digested. Gradients, optimiser slots and deltas mirror
 // the arena's front part. "Wire order" is the same order without padding.
+//
+// Variables of segment base are in no arena and in no version: a base (base.h) has their values, and the layout has
+// their specs and the base's digest.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,10 +22,10 @@
 
 namespace rivulet {
 
-enum class Segment { kTrainable = 0, kShared = 1, kLocal = 2, kFrozen = 3 };
+enum class Segment { kTrainable = 0, kShared = 1, kLocal = 2, kFrozen = 3, kBase = 4 };
 // As they lie in the arena: what a task trains is one vector.
 inline constexpr std::array kSegments = {Segment::kTrainable, Segment::kLocal, Segment::kShared, Segment::kFrozen};
-std::string_view Name(Segment segment);                    // "trainable", "shared", "local", "frozen"
+std::string_view Name(Segment segment);                    // "trainable", "shared", "local", "frozen", "base"
 StatusOr<Segment> SegmentFromName(std::string_view name);  // INVALID_ARGUMENT for any other
 
 // Whether tasks train its variables: they are sent, or stay with the client.
@@ -46,8 +50,14 @@ class ModelLayout {
  public:
   // INVALID_ARGUMENT: no trainable element, more than 65,536 variables, a name twice, empty, beyond 1,024 bytes or not
   // UTF-8, an unknown or overflowing shape, a dtype that safetensors has not, a variable that is not float32 where it
-  // is not frozen.
-  static StatusOr<ModelLayout> Create(std::span<const VariableSpec> declaration_order);
+  // is neither frozen nor of a base. `base`: the digest of the base that has the variables of that segment;
+  // INVALID_ARGUMENT: such a variable without a base, or a base without one.
+  static StatusOr<ModelLayout> Create(std::span<const VariableSpec> declaration_order,
+                                      const std::optional<Digest>& base = std::nullopt);
+
+  // The variables of segment base, in declaration order, and their base's digest. Everything below leaves them out.
+  std::span<const VariableSpec> base_variables() const { return base_variables_; }
+  const std::optional<Digest>& base() const { return base_; }
 
   std::span<const Slice> slices() const { return slices_; }                      // arena order
   std::span<const int> declaration_order() const { return declaration_order_; }  // indices into slices()
@@ -62,19 +72,23 @@ class ModelLayout {
   // Of a delta in wire order: trainable, then shared.
   int64_t update_elements() const { return elements(Segment::kTrainable) + elements(Segment::kShared); }
   int64_t parameters() const { return elements(Segment::kTrainable); }
-  // SHA-256 over names, dtypes and shapes as model_digest takes them, without data: two models with equal layout
-  // digests can be exchanged.
+  // SHA-256 over the base's digest, names, dtypes and shapes as model_digest takes them, without data: two models with
+  // equal layout digests can be exchanged.
   Digest digest() const;
 
  private:
   std::vector<Slice> slices_;
   std::vector<int> declaration_order_;
-  std::array<int64_t, 4> elements_{};
-  std::array<size_t, 4> segment_offset_{}, segment_bytes_{};
+  std::vector<VariableSpec> base_variables_;
+  std::optional<Digest> base_;
+  std::array<int64_t, 5> elements_{};
+  std::array<size_t, 5> segment_offset_{}, segment_bytes_{};
   size_t arena_bytes_ = 0;
 };
 
 // Feeds what model_digest takes of a tensor before its data: name, dtype, rank, dims.
-void HashTensorHeader(const Slice& slice, Sha256& hash);
+void HashTensorHeader(std::string_view name, const TensorSpec& spec, Sha256& hash);
+// Feeds what the digest of a model over a base begins with: a label, and the base's digest. Nothing without a base.
+void HashBase(const std::optional<Digest>& base, Sha256& hash);
 
 }  // namespace rivulet

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/base/check.h"
+#include "engine/base/display_name.h"
 #include "engine/base/json.h"
 #include "engine/io/crc32c.h"
 #include "engine/io/safetensors.h"
@@ -16,6 +17,7 @@ namespace {
 constexpr char kDigestKey[] = "rivulet.model_digest";
 constexpr char kSegmentsKey[] = "rivulet.segments";
 constexpr char kServerSegment[] = "server";
+constexpr char kBaseKey[] = "rivulet.base";
 
 size_t DataBytes(const Slice& slice) { return static_cast<size_t>(slice.elements) * SizeOf(slice.spec.dtype); }
 
@@ -52,12 +54,34 @@ std::string HeaderOf(const Model& model, const Digest& digest, const std::map<st
     all[kServerChecksumsKey] = ServerChecksums(*flats);
   }
   all[kDigestKey] = digest.Hex();
+  if (model.layout().base()) all[kBaseKey] = model.layout().base()->Hex();
   all[kSegmentsKey] = Json(segments).Dump();
   // A layout holds only names that the format takes, and flats' are the program's own, so nothing is left that could
   // fail.
   StatusOr<std::string> header = SafetensorsHeader(entries, all);
   RIVULET_CHECK(header.ok(), "{}", Message(header.status()));
   return *std::move(header);
+}
+
+// The digest of a model's own tensors, without its base.
+Digest DigestAlone(const Model& model) {
+  Sha256 hash;
+  for (const Slice* slice : PublicSlices(model.layout())) {
+    HashTensorHeader(slice->name, slice->spec, hash);
+    hash.Update(DataOf(model, *slice));
+  }
+  return std::move(hash).Finish();
+}
+
+// A file that names no base may be of any: somebody else's adapter.
+Status CheckBase(const std::string& stated, const std::optional<Digest>& base) {
+  if (stated.empty()) return absl::OkStatus();
+  const std::string shown = DisplayText(stated, 64);
+  if (!base) {
+    return InvalidArgument("the model file is of a model over the base {}; name that base in model.base", shown);
+  }
+  if (stated == base->Hex()) return absl::OkStatus();
+  return InvalidArgument("the model file is of a model over the base {}, and the base here is {}", shown, base->Hex());
 }
 
 }  // namespace
@@ -94,8 +118,9 @@ Digest Model::ComputeDigest() const {
 void Model::ComputeDigest(Digest& digest, const std::function<bool(size_t end)>& await) const {
   constexpr size_t kStretch = 256 << 10;  // is asked for at a time
   Sha256 hash;
+  HashBase(layout_->base(), hash);
   for (const Slice* slice : PublicSlices(*layout_)) {
-    HashTensorHeader(*slice, hash);
+    HashTensorHeader(slice->name, slice->spec, hash);
     std::span<const std::byte> left = DataOf(*this, *slice);
     size_t end = slice->offset;
     while (!left.empty()) {
@@ -107,6 +132,11 @@ void Model::ComputeDigest(Digest& digest, const std::function<bool(size_t end)>&
     }
   }
   digest = std::move(hash).Finish();
+}
+
+std::string StatedBase(const std::map<std::string, std::string>& metadata) {
+  const auto stated = metadata.find(kBaseKey);
+  return stated == metadata.end() ? "" : stated->second;
 }
 
 std::map<std::string, std::string, std::less<>> StatedSegments(const std::map<std::string, std::string>& metadata) {
@@ -173,6 +203,7 @@ std::string ModelToSafetensors(const Model& model, const std::map<std::string, s
 StatusOr<std::shared_ptr<Model>> ModelFromSafetensors(std::shared_ptr<const ModelLayout> layout, std::string_view bytes,
                                                       Digest* digest) {
   RIVULET_ASSIGN_OR_RETURN(const SafetensorsContent content, ParseSafetensors(bytes));
+  RIVULET_RETURN_IF_ERROR(CheckBase(StatedBase(content.metadata), layout->base()));
   const std::vector<const Slice*> slices = PublicSlices(*layout);
   const bool whole = slices.size() == layout->slices().size();  // else clients' own tensors begin as zeros
   auto model = std::make_shared<Model>(std::move(layout), whole ? Model::First::kOverwritten : Model::First::kZeros);
@@ -203,9 +234,12 @@ StatusOr<std::shared_ptr<Model>> ModelFromSafetensors(std::shared_ptr<const Mode
   const auto stated = content.metadata.find(kDigestKey);
   if (stated == content.metadata.end() && digest == nullptr) return model;
   const Digest found = model->ComputeDigest();
-  if (stated != content.metadata.end() && stated->second != found.Hex()) {
+  // A file that names no base states the digest of its tensors alone.
+  const bool alone = model->layout().base() && StatedBase(content.metadata).empty();
+  const Digest held = alone && stated != content.metadata.end() ? DigestAlone(*model) : found;
+  if (stated != content.metadata.end() && stated->second != held.Hex()) {
     return DataLoss("the model file states the digest {} and holds a model of digest {}; it is damaged", stated->second,
-                    found.Hex());
+                    held.Hex());
   }
   if (digest != nullptr) *digest = found;
   return model;

@@ -27,7 +27,7 @@ class Model {
 
   // model_digest of DESIGN: SHA-256 over, for each tensor of every segment but local, in declaration order: name length
   // (u32) and UTF-8 name, length (u8) and text of the safetensors dtype, rank (u32), dims (u64 each), row-major data
-  // without padding; all little-endian.
+  // without padding; all little-endian. Of a model over a base HashBase's bytes come first.
   Digest ComputeDigest() const;
   // The same while the model is being made: asks before it reads whether the arena's first `end` bytes are there, and
   // waits in that question. False: it is not to be finished, and neither is `digest`.
@@ -46,6 +46,8 @@ class Model {
 // What a server keeps beside a model, by name ("server/m"): float32 in wire order, one value for each trainable
 // element.
 using ServerFlats = std::map<std::string, AlignedBuffer, std::less<>>;
+// The digest of the base that a model file states, in hexadecimal digits; "" of a file that states none.
+std::string StatedBase(const std::map<std::string, std::string>& metadata);
 // The segments that a model file states, by the tensor's name; none of a file that states none.
 std::map<std::string, std::string, std::less<>> StatedSegments(const std::map<std::string, std::string>& metadata);
 // Names of the tensors that a model file says are the server's: those whose segment there is "server".
@@ -84,7 +86,8 @@ class ModelFile {
 // The same file in one string; `metadata` as there.
 std::string ModelToSafetensors(const Model& model, const std::map<std::string, std::string>& metadata);
 // The reverse; what a file says is the server's is passed over. DATA_LOSS: not a valid safetensors file, or bytes that
-// do not give the digest it states. INVALID_ARGUMENT: its tensors are not `layout`'s (names the first that differs).
+// do not give the digest it states. INVALID_ARGUMENT: its tensors are not `layout`'s (names the first that differs), or
+// it states a base that is not the layout's.
 // `digest` receives the model's, for whoever wants it too: computing it is most of what reading costs.
 StatusOr<std::shared_ptr<Model>> ModelFromSafetensors(std::shared_ptr<const ModelLayout> layout, std::string_view bytes,
                                                       Digest* digest = nullptr);

@@ -12,15 +12,16 @@ import struct
 import sys
 import time
 import traceback
-from typing import Any, Optional, Sequence, Set, Tuple
+from typing import Any, BinaryIO, Optional, Sequence, Set, Tuple
 
 from rivulet import _protocol
 from rivulet._arrays import Pages
+from rivulet._base import Base, Bases, NoBase, refused
 from rivulet._backoff import LONGEST_WAIT_MS, Backoff
 from rivulet._client import Client, Context, Evaluation, Params
 from rivulet._client_state import ClientState
 from rivulet._connection import CallError, Connection
-from rivulet._download import Download
+from rivulet._download import Download, FileDownload
 from rivulet._errors import RivuletError, clean
 from rivulet._files import PathLike
 from rivulet._heartbeat import Heartbeat
@@ -37,7 +38,7 @@ _TRANSFER_TRIES = 3  # of what arrives damaged
 # A task whose blob is not there is given back so often before it is told to have failed, each time after a pause.
 _TIMES_LOST = 3
 _LOST_PAUSE_SECONDS = 0.1
-_BYTES, _MODEL = 0, 1  # BlobId::Form
+_BYTES, _MODEL, _BASE = 0, 1, 3  # BlobId::Form
 _ACCEPTED, _DUPLICATE = 0, 1  # SubmitResult::Kind
 
 class _Cancelled(Exception):
@@ -69,8 +70,10 @@ class _Agent:
         state: ClientState,
         held: Optional[HeldUpdates] = None,
         tags: Sequence[str] = (),
+        bases: Optional[Bases] = None,
     ) -> None:
         self._client = client
+        self._bases = bases if bases is not None else Bases()
         self._connection = connection
         self._name = name
         self._dataset = dataset
@@ -209,6 +212,44 @@ class _Agent:
             self._model = (blob.id.digest, model)
         return model
 
+    def _base_of(self, plan: Plan, context: Context) -> Base:
+        """The plan's base, fetched where no process of this user has done so before."""
+        try:
+            base = self._bases.of(plan.base, plan.most_base_bytes, lambda file: self._fetch_base(plan, file, context))
+        except NoBase as error:
+            raise CannotDo(CannotDo.BAD_MODEL, "base", str(error)) from error
+        found = {name: array.shape for name, array in base.arrays.items()}
+        if found != {variable.name: variable.shape for variable in plan.base_variables}:
+            sentence = f"plan '{plan.name}' lists other tensors than its base {plan.base} has; it is damaged"
+            raise CannotDo(CannotDo.BAD_PLAN, "", sentence)
+        return base
+
+    def _fetch_base(self, plan: Plan, file: BinaryIO, context: Context) -> None:
+        backoff = Backoff(self._name)
+        download = FileDownload(file, plan.most_base_bytes)
+        damaged = 0
+        _log.info("%s: fetching the base %s, from byte %d", self._name, plan.base, download.size)
+        while True:
+            before = download.size
+            request = _protocol.FetchRequest(offset=before)
+            self._caller(request.caller)
+            request.id.form, request.id.digest = _BASE, bytes.fromhex(plan.base)
+            try:
+                download.receive(self._connection, request)
+                _log.info("%s: the base has %d bytes", self._name, download.size)
+                return
+            except CallError as error:
+                if error.code in ("FAILED_PRECONDITION", "NOT_FOUND", "INVALID_ARGUMENT", "OUT_OF_RANGE"):
+                    if error.code == "OUT_OF_RANGE" and before > 0:  # what an earlier process kept is no part of it
+                        download.forget()
+                        continue
+                    raise refused(plan.base, str(error)) from error
+                if download.size > before:
+                    backoff.reset()
+                damaged += error.code == "DATA_LOSS"
+                if error.code != "DATA_LOSS" or damaged == _TRANSFER_TRIES:
+                    self._pause(error, backoff, context)
+
     def _client_of(self, task: Any) -> Client:
         return self._client
 
@@ -241,9 +282,14 @@ class _Agent:
             return found.message, found.seconds, "sent the stored update"
         model = self._model_of(task, plan, context)
         context.numbers = plan.numbers(task.kind)
+        given = Tensors(model, model.metadata)
+        if plan.base:
+            base = self._base_of(plan, context)
+            given.update(base.arrays)
+            context.base = base.path
         began = time.perf_counter()
         try:
-            result = getattr(self._client_of(task), what)(Tensors(model, model.metadata), context)
+            result = getattr(self._client_of(task), what)(Tensors(given, model.metadata), context)
         except NotImplementedError as error:
             sentence = f"this client does not say how to {what}"
             raise CannotDo(CannotDo.UNIMPLEMENTED, f"how to {what}", sentence) from error
@@ -263,7 +309,7 @@ class _Agent:
                     "%s: the plan takes no metric '%s', and it is not sent; it takes %s", self._name, name, takes
                 )
         if isinstance(result, Params):
-            message: Message = write_update(result, scalars, plan, model)
+            message: Message = write_update(result, scalars, plan, given)
             self._propose(task, context)
             if self._held is not None:  # on the disk before the first byte of it is sent
                 self._held.keep(task, Finished(message, seconds, self._state.has(task.id)))
@@ -415,6 +461,7 @@ def work(
     state: Optional[PathLike],
     state_dir: Optional[PathLike],
     hold_megabytes: int,
+    bases: Bases,
 ) -> str:
     """As `rivulet.run_client` says; closes the connection."""
     try:
@@ -424,7 +471,7 @@ def work(
             state = os.path.join(folder, "state.safetensors") if state is None else state
             if hold_megabytes > 0:
                 held = HeldUpdates(os.path.join(folder, "updates"), name, hold_megabytes * 1_000_000)
-        return _Agent(client, connection, name, dataset, ClientState(state), held, tags).run()
+        return _Agent(client, connection, name, dataset, ClientState(state), held, tags, bases).run()
     except CallError as error:
         raise RivuletError(str(error)) from None
     finally:

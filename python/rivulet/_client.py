@@ -16,7 +16,7 @@ class Params:
     ----------
     arrays : mapping
         The value of every variable that a model shares, by name, with the type and shape that `fit` was given. Frozen
-        variables may be left out.
+        variables, and those of the base, may be left out.
     examples : int
         How many examples it was trained on; at least 1. Its weight, under most aggregations.
     metrics : mapping, optional
@@ -78,6 +78,9 @@ class Context:
     state : dict of str to array
         The client's state from task to task. Values that `fit` stores here are kept once its update is in a version of
         the model, and dropped otherwise. `rivulet.run_client` keeps it in a file on demand.
+    base : str or None
+        The file or folder on this machine that has the model's base, for libraries that load it themselves. Its tensors
+        are in `params` too, as read-only views of the file. None: the model has no base.
     """
 
     def __init__(
@@ -98,6 +101,7 @@ class Context:
         self.seed = seed
         self.numbers = dict(numbers or {})
         self.state: Dict[str, Any] = dict(state or {})
+        self.base: Optional[str] = None
         self._cancelled = threading.Event()
 
     @property
@@ -125,7 +129,8 @@ class Client(abc.ABC):
         Parameters
         ----------
         params : dict of str to array
-            The model to begin with, by name, in Rivulet's layout. The arrays are read-only: copy an array to change it.
+            The model to begin with, by name, in Rivulet's layout, its base's tensors last. The arrays are read-only:
+            copy an array to change it.
         context : Context
             The facts of the task.
 
@@ -161,6 +166,9 @@ def run_client(
     state: Optional[PathLike] = None,
     state_dir: Optional[PathLike] = None,
     hold_megabytes: int = 2000,
+    base: Optional[Mapping[str, PathLike]] = None,
+    base_dir: Optional[PathLike] = None,
+    base_megabytes: int = 100_000,
     insecure: bool = False,
 ) -> str:
     """Take part in a run until it is over.
@@ -194,6 +202,14 @@ def run_client(
         Default: nothing is held.
     hold_megabytes : int
         Limit for the finished updates there. The oldest gives way; 0 holds none.
+    base : mapping of str to path, optional
+        Own copies of bases, by digest: a safetensors file, or a folder with Hugging Face's index. They are compared at
+        once, and nothing of them travels.
+    base_dir : path, optional
+        A folder for the bases that are fetched, which all clients of a machine may share. Default:
+        ``$XDG_CACHE_HOME/rivulet/bases``, or ``~/.cache/rivulet/bases``.
+    base_megabytes : int
+        Limit for that folder. The base that was not used for the longest time gives way.
     insecure : bool
         Speak plain text to a coordinator that is not on this machine. The network between can then read and change
         messages.
@@ -229,7 +245,12 @@ def run_client(
         raise RivuletError(f"tags = {tags!r}; they are a list of words, such as ['icu']")
     if isinstance(hold_megabytes, bool) or not isinstance(hold_megabytes, int) or hold_megabytes < 0:
         raise RivuletError(f"hold_megabytes = {hold_megabytes!r}; it is a whole number, and 0 holds nothing")
+    if isinstance(base_megabytes, bool) or not isinstance(base_megabytes, int) or base_megabytes < 0:
+        raise RivuletError(f"base_megabytes = {base_megabytes!r}; it is a whole number")
+    from rivulet._base import Bases
+
+    bases = Bases(base, base_dir, base_megabytes)
     from rivulet import _agent, _connection  # and with them Protobuf, which nothing else needs
 
     connection = _connection.Connection(coordinator, insecure=insecure, kit=authority)
-    return _agent.work(client, connection, name, dataset, tags, state, state_dir, hold_megabytes)
+    return _agent.work(client, connection, name, dataset, tags, state, state_dir, hold_megabytes, bases)

@@ -1,6 +1,7 @@
 """Fetching a blob: received bytes are kept over lost connections, and only the rest is requested."""
 
-from typing import Any, Optional, Tuple
+import os
+from typing import Any, BinaryIO, Iterator, Optional, Tuple
 
 from rivulet._arrays import Pages
 from rivulet._connection import CallError, Connection
@@ -22,6 +23,56 @@ def _chunk(message: memoryview) -> Tuple[int, memoryview, int]:
     except ValueError as error:
         raise CallError("DATA_LOSS", f"a chunk of a download that is none: {error}") from None
     return total, data, crc
+
+
+def _arriving(connection: Connection, request: Any, offset: int) -> Iterator[Tuple[int, memoryview]]:
+    """The announced size and the data of each chunk from `offset` on, whose CRC was compared."""
+    with connection.fetch(request) as chunks:
+        for chunk in chunks:
+            total, data, crc = _chunk(memoryview(chunk))
+            if data and int(crc32c([data])[0]) != crc:
+                raise CallError("DATA_LOSS", f"{len(data)} bytes from byte {offset} of a download came damaged")
+            offset += len(data)
+            yield total, data
+
+
+class FileDownload:
+    """The download of one blob of at most `most` bytes, over all tries and processes, to the end of a file that is open
+    for appending.
+
+    Attributes
+    ----------
+    size : int
+        How much of it is here.
+    """
+
+    def __init__(self, file: BinaryIO, most: int) -> None:
+        self._file = file
+        self._most = most
+        self.size = file.seek(0, os.SEEK_END)
+
+    def forget(self) -> None:
+        """Begins anew: the places of wrong bytes are unknown."""
+        self._file.truncate(0)
+        self.size = 0
+
+    def receive(self, connection: Connection, request: Any) -> None:
+        """One try, from `size` on, to the end. CallError as of `Download.receive`."""
+        whole: Optional[int] = None
+        for total, data in _arriving(connection, request, self.size):
+            if whole is None:
+                whole = total
+                if not 0 < total <= self._most:
+                    sentence = f"a base of {total} bytes was announced, and at most {self._most} are taken"
+                    raise CallError("OUT_OF_RANGE", sentence)
+            if self.size + len(data) > whole:
+                self.forget()
+                raise CallError("DATA_LOSS", f"more than the {whole} bytes that were announced of a base came")
+            self._file.write(data)
+            self.size += len(data)
+        if whole is None or self.size < whole:
+            self._file.flush()
+            raise CallError("UNAVAILABLE", f"a download ended at byte {self.size}, before its end")
 
 
 class Download:
@@ -61,20 +112,15 @@ class Download:
     def receive(self, connection: Connection, request: Any) -> memoryview:
         """One try, from `size` on: the whole blob. CallError: UNAVAILABLE and DATA_LOSS say that it may be tried again."""
         room: Optional[memoryview] = None
-        with connection.fetch(request) as chunks:
-            for chunk in chunks:
-                total, data, crc = _chunk(memoryview(chunk))
-                if room is None:
-                    room = self._announced(total)
-                end = self.size + len(data)
-                if data and int(crc32c([data])[0]) != crc:
-                    sentence = f"{len(data)} bytes from byte {self.size} of a download came damaged"
-                    raise CallError("DATA_LOSS", sentence)
-                if end > len(room):
-                    self.forget()
-                    raise CallError("DATA_LOSS", f"more than the {len(room)} bytes that were announced of a blob came")
-                room[self.size : end] = data
-                self.size = end
+        for total, data in _arriving(connection, request, self.size):
+            if room is None:
+                room = self._announced(total)
+            end = self.size + len(data)
+            if end > len(room):
+                self.forget()
+                raise CallError("DATA_LOSS", f"more than the {len(room)} bytes that were announced of a blob came")
+            room[self.size : end] = data
+            self.size = end
         if room is None or self.size < len(room):
             raise CallError("UNAVAILABLE", f"a download ended at byte {self.size}, before its end")
         return room

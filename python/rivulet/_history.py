@@ -14,6 +14,8 @@ from rivulet._tables import Table, dicts, table, time
 if TYPE_CHECKING:
     import datetime
 
+    from rivulet._base import Base
+
     import numpy.typing as npt
 
 _APPLICATION_ID = 0x52564C54  # "RVLT"
@@ -304,7 +306,11 @@ class Run:
         raise RivuletError(what + kept + mend)
 
     def model(
-        self, round: Union[int, str] = "latest", *, widen_bfloat16: bool = False
+        self,
+        round: Union[int, str] = "latest",
+        *,
+        widen_bfloat16: bool = False,
+        base: Union[None, bool, PathLike] = None,
     ) -> "Dict[str, npt.NDArray[Any]]":
         """The model after a round, as arrays by name; round 0 is the initial model.
 
@@ -317,11 +323,14 @@ class Run:
             ``"latest"`` is the newest one that is on disk.
         widen_bfloat16 : bool
             As of `rivulet.load_safetensors`.
+        base : path or False, optional
+            Of a model over a base: where the base is. Default: ``model.base`` of the run. False leaves its tensors out.
 
         Returns
         -------
         dict of ndarray
-            In the order of the model, with the file's ``metadata`` as an attribute.
+            In the order of the model, with the file's ``metadata`` as an attribute. A base's tensors come last, as
+            read-only views of its file; those of bfloat16 are float32.
 
         Raises
         ------
@@ -344,11 +353,39 @@ class Run:
             metadata.pop("rivulet.server_crc32c", None)
             tensors = Tensors({name: array for name, array in tensors.items() if name in segments}, metadata)
         shared = [name for name in tensors if segments.get(name) != "local"]
-        if digest_of_stored((name, *stored[name]) for name in shared) != digest:
+        over = tensors.metadata.get("rivulet.base")
+        try:
+            found = digest_of_stored(((name, *stored[name]) for name in shared), over)
+        except ValueError:
+            found = ""
+        if found != digest:
             raise RivuletError(
                 f"'{path}' is not the model that the history has: its digest differs from {digest}; restore the file"
             )
+        if over is not None and base is not False:
+            tensors.update(self._base(over, base).arrays)
         return tensors
+
+    def _base(self, digest: str, path: Union[None, bool, PathLike]) -> "Base":
+        """The base of a digest at a path, or where the run's configuration says."""
+        from rivulet._base import Base, base_of_config
+
+        given = path if path is not None and not isinstance(path, bool) else base_of_config(self.config)
+        if given is None:
+            raise RivuletError(f"run {self.id} is over the base {digest}; give its file: base=FILE")
+        try:
+            base = Base(given)
+        except RivuletError as error:
+            raise RivuletError(
+                f"run {self.id} is over the base {digest}, and {error}; give its file with base=FILE, or base=False for "
+                "the other tensors"
+            ) from error
+        if base.digest != digest:
+            raise RivuletError(
+                f"run {self.id} is over the base {digest}, and '{base.path}' has digest {base.digest}; give that file, "
+                "unchanged, with base=FILE"
+            )
+        return base
 
     def _curve(self, name: str) -> Tuple[List[int], List[float]]:
         _, rows = self.history._query(

@@ -14,9 +14,11 @@ TRAIN, EVALUATE = 0, 1  # kinds of tasks
 
 MOST_PLAN_BYTES = 64_000_000
 
-_FORMAT = 2
+_FORMAT, _BASE_FORMAT = 2, 4  # 3: what clients do that run graphs
 # Of a model's file: for each number, with what may be kept beside it, and for each variable's name and shape.
 _VALUE_BYTES, _VARIABLE_BYTES, _FILE_BYTES = 16, 4096, 1 << 20
+# By the number of a type (engine/tensor/dtype.h).
+_VALUE_BYTES_OF = {1: 4, 2: 8, 3: 4, 4: 1, 5: 2, 6: 1, 9: 8, 10: 1, 14: 2, 17: 2, 19: 2, 22: 4, 23: 8}
 _OWN_SCALARS = {"steps"}  # which the coordinator's rows have room for, whatever the plan
 
 
@@ -35,13 +37,26 @@ class CannotDo(Exception):
 class Variable(NamedTuple):
     name: str
     shape: Tuple[int, ...]
-    segment: str  # "trainable", "shared", "frozen"; "local" ones leave no client and come to none
+    segment: str  # "trainable", "shared", "frozen"; "local" ones leave no client and come to none; "base"
 
 
 class Part(NamedTuple):
     name: str
     whole: bool  # the model as it is now; else its difference to the base
     shared_too: bool
+
+
+def _of_graphs(message: Any) -> str:
+    """The part of a plan that only clients with graphs can do; "": there is none."""
+    if message.model.download:
+        return "versions by a codec"
+    if message.aggregation.HasField("secure"):
+        return "secure aggregation"
+    if message.flats.numbers or message.flats.measured or message.flats.declared:
+        return "numbers of tasks"
+    if any(part.HasField("only_where") for part in message.aggregation.parts):
+        return "parts of some updates"
+    return ""
 
 
 class Plan:
@@ -58,24 +73,40 @@ class Plan:
             message = _protocol.parsed(_protocol.Plan, content)
         except ValueError as error:
             raise CannotDo(CannotDo.BAD_PLAN, "", f"the plan cannot be read: {error}") from error
-        if message.format != _FORMAT:
+        beyond = message.format == _BASE_FORMAT and _of_graphs(message)
+        if message.format not in (_FORMAT, _BASE_FORMAT) or beyond:
+            sentence = f"the plan has format {message.format}, and this package reads {_FORMAT} and {_BASE_FORMAT}"
+            sentence += f"; it has {beyond}, for clients that run graphs" if beyond else ""
             raise CannotDo(
                 CannotDo.UNIMPLEMENTED,
-                f"plans of format {message.format}",
-                f"the plan has format {message.format}, and this package reads {_FORMAT}; install the coordinator's "
-                "version",
+                beyond or f"plans of format {message.format}",
+                f"{sentence}; install the coordinator's version",
             )
         self._message = message
         self.name: str = message.name
         self._declared: Dict[int, Set[str]] = {}
         self._parts: List[Part] = []
-        self.variables = [Variable(entry.name, tuple(entry.shape), entry.segment) for entry in message.model.variables]
+        every = [Variable(entry.name, tuple(entry.shape), entry.segment) for entry in message.model.variables]
+        self.variables = [variable for variable in every if variable.segment != "base"]
+        self.base_variables = [variable for variable in every if variable.segment == "base"]
+        self.base: str = message.model.base.hex()  # the digest of the base; "": there is none
+        if len(self.base) not in (0, 64) or bool(self.base) != bool(self.base_variables):
+            raise CannotDo(CannotDo.BAD_PLAN, "", f"plan '{self.name}' does not say which base its variables have")
 
     @property
     def most_model_bytes(self) -> int:
         """The largest size of a model's file, which follows from the plan."""
         each = (_VALUE_BYTES * math.prod(variable.shape) + _VARIABLE_BYTES for variable in self.variables)
         return _FILE_BYTES + sum(each)
+
+    @property
+    def most_base_bytes(self) -> int:
+        """The largest size of the file that its base travels as."""
+        return _FILE_BYTES + sum(
+            _VALUE_BYTES_OF.get(entry.dtype, 8) * math.prod(entry.shape) + _VARIABLE_BYTES
+            for entry in self._message.model.variables
+            if entry.segment == "base"
+        )
 
     def _program(self, kind: int) -> Any:
         for program in self._message.programs:
@@ -154,7 +185,8 @@ class Plan:
         return parts
 
     def model(self, content: memoryview, digest: bytes) -> Tensors:
-        """The model in a file, compared with its digest; every variable of the plan, in the plan's order.
+        """The model in a file, compared with its digest; every variable of the plan, in the plan's order, but those of
+        its base.
 
         The arrays are views of `content`, and cannot be written to. Values of bfloat16 become float32.
         """
@@ -177,7 +209,7 @@ class Plan:
                     f"the model that was sent has no tensor '{variable.name}' of shape {variable.shape}, but {has}"
                 )
             model[variable.name] = array
-        computed = digest_of_stored((name, *stored[name]) for name in model)
+        computed = digest_of_stored(((name, *stored[name]) for name in model), self.base or None)
         if computed != digest.hex():
             raise bad(
                 f"the model sent for {digest.hex()} has digest {computed}; the coordinator's store may be damaged"

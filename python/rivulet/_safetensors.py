@@ -24,6 +24,7 @@ _HEADER_BYTES = 100_000_000
 _MOST_DIMENSIONS = 32  # NumPy's bound before 2.0
 _MOST_BYTES = (1 << 63) - 1  # of an array, its dimensions of 0 taken as 1: NumPy's bound
 _ALIGNMENT = 64
+_OVER_A_BASE = b"rivulet model over a base\n"  # as HashBase of federated/weights/layout.h
 
 
 class Tensors(Dict[str, Array]):
@@ -109,23 +110,33 @@ def view_safetensors(content: memoryview) -> Tuple[Tensors, Dict[str, Tuple[Arra
     ValueError
         Names the fault of the file.
     """
+    metadata, stored = stored_tensors(content)
+    return Tensors({name: widened(array, dtype) for name, (array, dtype) in stored.items()}, metadata), stored
+
+
+def stored_tensors(content: memoryview) -> Tuple[Dict[str, str], Dict[str, Tuple[Array, str]]]:
+    """The metadata of a file that is in memory, and its tensors as they are stored: read-only views of it, with their
+    types' names. Errors as of `view_safetensors`."""
     content = content.toreadonly()
     length = _header_length(bytes(content[:8]), len(content))
     data = content[8 + length :]
     entries, metadata = _parse_header(bytes(content[8 : 8 + length]), len(data))
-    arrays: Dict[str, Array] = {}
     stored: Dict[str, Tuple[Array, str]] = {}
     for entry in entries:
         if entry.dtype not in _DTYPES and entry.dtype != "BF16":
             raise ValueError(f"tensor '{entry.name}' is {entry.dtype}, which NumPy does not have")
         dtype = _DTYPES.get(entry.dtype, "<u2")
-        array = np.frombuffer(data[entry.begin : entry.end], dtype).reshape(entry.shape)
-        stored[entry.name] = array, entry.dtype
-        if entry.dtype == "BF16":
-            array = _widen(array)
-            array.flags.writeable = False
-        arrays[entry.name] = array
-    return Tensors(arrays, metadata), stored
+        stored[entry.name] = np.frombuffer(data[entry.begin : entry.end], dtype).reshape(entry.shape), entry.dtype
+    return metadata, stored
+
+
+def widened(array: Array, dtype: str) -> Array:
+    """A stored tensor as it is given to a program: of bfloat16 a read-only array of float32, of others itself."""
+    if dtype != "BF16":
+        return array
+    array = _widen(array)
+    array.flags.writeable = False
+    return array
 
 
 def _widen(halves: Array) -> Array:
@@ -257,28 +268,37 @@ def _save(path: PathLike, tensors: Mapping[str, Any], metadata: Optional[Mapping
             file.write(array.reshape(-1).view(np.uint8).data)
 
 
-def model_digest(tensors: Mapping[str, Any]) -> str:
+def model_digest(tensors: Mapping[str, Any], *, base: Optional[str] = None) -> str:
     """The ``model_digest`` of tensors: SHA-256 over names, types, shapes and values, in their order.
 
     Parameters
     ----------
     tensors : mapping
-        Arrays by name.
+        Arrays by name. Of a model over a base those that are not the base's.
+    base : str, optional
+        The digest of the base, 64 hexadecimal digits, which is then hashed before them.
 
     Returns
     -------
     str
         64 hexadecimal digits, as in the history's views `rounds` and `models`.
     """
-    return digest_of_stored((name, *_stored(name, given)) for name, given in tensors.items())
+    return digest_of_stored(((name, *_stored(name, given)) for name, given in tensors.items()), base)
 
 
-def digest_of_stored(tensors: Iterable[Tuple[str, Array, str]]) -> str:
-    """The ``model_digest`` of names, arrays as they are stored, and the names of their types."""
+def digest_of_stored(tensors: Iterable[Tuple[str, Array, str]], base: Optional[str] = None) -> str:
+    """The ``model_digest`` of names, arrays as they are stored, and the names of their types, over a base."""
     hashed = hashlib.sha256()
+    if base is not None:
+        hashed.update(_OVER_A_BASE + bytes.fromhex(base))
+    hash_stored(hashed, tensors)
+    return hashed.hexdigest()
+
+
+def hash_stored(hashed: Any, tensors: Iterable[Tuple[str, Array, str]]) -> None:
+    """Feeds the names, types, shapes and values of tensors, as digests are made of them."""
     for name, array, dtype in tensors:
         text = name.encode()
         hashed.update(struct.pack("<I", len(text)) + text + struct.pack("<B", len(dtype)) + dtype.encode())
         hashed.update(struct.pack(f"<I{array.ndim}Q", array.ndim, *array.shape))
         hashed.update(array.reshape(-1).view(np.uint8).data)
-    return hashed.hexdigest()

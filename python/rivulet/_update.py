@@ -232,14 +232,30 @@ def write_evaluation(scalars: Mapping[str, float]) -> Message:
     return Message([_scalar_fields(scalars)])
 
 
+def _check_unchanged(variable: Variable, result: Params, base: Array, what: str) -> None:
+    if result.arrays[variable.name] is base and not isinstance(result, Delta):
+        return  # as it was given, which may be gigabytes
+    given = _checked(variable, result.arrays, base)
+    unchanged = np.zeros_like(base) if isinstance(result, Delta) else base
+    if not np.array_equal(given, unchanged, equal_nan=unchanged.dtype.kind == "f"):
+        raise BadResult(
+            f"it changed '{variable.name}', which is {what}",
+            f"fit changed '{variable.name}', which is {what}; leave it as it is, or out",
+        )
+
+
 def write_update(result: Params, scalars: Mapping[str, float], plan: Plan, base: Mapping[str, Array]) -> Message:
-    """An Update of a training that began with `base`: differences are taken where they are sent.
+    """An Update of a training that began with `base`, all that `fit` was given: differences are taken where they are
+    sent.
 
     Raises
     ------
     BadResult
         Names of the missing and the unknown entries of `result`. Nothing is cast.
     """
+    for variable in plan.base_variables:
+        if variable.name in result.arrays:
+            _check_unchanged(variable, result, base[variable.name], "of the base")
     trained = [variable for variable in plan.variables if variable.segment == "trainable"]
     shared = [variable for variable in plan.variables if variable.segment == "shared"]
     parts = plan.parts()
@@ -254,12 +270,7 @@ def write_update(result: Params, scalars: Mapping[str, float], plan: Plan, base:
     changes = isinstance(result, Delta)
     for variable in plan.variables:
         if variable.segment == "frozen" and variable.name in given:
-            unchanged = np.zeros_like(base[variable.name]) if changes else base[variable.name]
-            if not np.array_equal(given[variable.name], unchanged, equal_nan=unchanged.dtype.kind == "f"):
-                raise BadResult(
-                    f"it changed '{variable.name}', which is frozen",
-                    f"fit changed '{variable.name}', which is frozen; leave it as it is, or out",
-                )
+            _check_unchanged(variable, result, base[variable.name], "frozen")
 
     pieces: List[Union[bytes, _Values]] = []
     for part, each in zip(parts, wanted):

@@ -75,7 +75,7 @@ class Guides(RivuletTest):
                 background = []
                 for command, shown in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", step["console"], re.M):
                     if command.endswith(" &"):
-                        background.append(self.start(*shlex.split(command)[1:-1]))
+                        background.append(self.start(*shlex.split(command.replace("7000", port))[1:-1]))
                         written += f"$ {command}\n"
                         time.sleep(1)
                         continue

@@ -1,5 +1,6 @@
 """An option does something or does not exist: for every key of docs/reference/scenario.md, a test that sees its effect. A documented key without
 one here fails test_every_key_has_a_test. An option of a registered piece needs none: unless it has one here, its example has to change the model."""
+import json
 import os
 import pathlib
 import re
@@ -189,6 +190,38 @@ class KeyEffects(RivuletTest):
         self.assertNotEqual(plans[0], plans[1])
         self.assert_refused(self.run_rivulet("plan", "build", self.scenario, "--set", f"model.arrays={self.write('junk', b'junk')}",
                                              "--out", self.path("b.plan")), "junk")
+
+    def test_model__base(self):
+        """Tensors of a plan whose values it has not; tests/python/base_test.py has clients."""
+        shown = {}
+        for name in ("digits", "adapter", "other"):
+            self.simulate("--rounds", 1, "--set", f"run.seed={len(name)}", db=f"{name}.sqlite")
+            (model,) = self.folder.glob(f"{name}.sqlite.models/*/round-000000.safetensors")
+            content = model.read_bytes()
+            if name != "adapter":  # other names, as many bytes long
+                content = content.replace(b"dense", b"still")
+            pathlib.Path(self.path(f"{name}.safetensors")).write_bytes(content)
+        keys = {"model.arrays": self.path("adapter.safetensors")}
+        for base in ("digits", "other"):
+            build = self.sets({**keys, "model.base": self.path(f"{base}.safetensors")})
+            self.run_rivulet("plan", "build", self.scenario, *build, "--out", self.path("a.plan"), code=0)
+            shown[base] = self.run_rivulet("plan", "show", self.path("a.plan"), code=0).out
+            digest = json.loads(self.run_rivulet("model", "base", self.path(f"{base}.safetensors"), "--json", code=0).out)["digest"]
+            self.assertRegex(shown[base], rf"(?m)^base +{digest}$")
+            self.assertRegex(shown[base], r"(?m)^format +4$")
+        self.assertNotEqual(shown["digits"], shown["other"])
+        junk = {"model.base": self.write("junk", b"junk")}
+        for settings, fragments in [
+            ({**keys, **junk}, ["model.base", "junk"]),
+            ({**keys, "model.base": keys["model.arrays"]}, ["dense1/", "is in model.arrays", "and in model.base"]),
+            (junk, ["model.base", "only when model.arrays is given"]),
+        ]:
+            build = self.sets(settings)
+            self.assert_refused(self.run_rivulet("plan", "build", self.scenario, *build, "--out", self.path("b.plan")), *fragments)
+
+    def test_server__serve_base(self):
+        """tests/python/base_test.py has clients of either kind."""
+        self.refused({"server.serve_base": "false"}, "server.serve_base", "only when model.base is given")
 
     def test_model__weights(self):
         digests, db = self.outcome({"run.keep_models": "all"})

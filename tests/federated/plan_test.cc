@@ -247,7 +247,7 @@ TEST(Open, ForgedPlans_AreRefusedInASentence) {
   });
   const std::vector<Forgery> forgeries = {
       {[](auto& p) { p.set_format(1); }, "the plan has format 1: it was built by an older program; build it again"},
-      {[](auto& p) { p.set_format(4); }, "the plan has format 4, and this program reads 2 to 3"},
+      {[](auto& p) { p.set_format(5); }, "the plan has format 5, and this program reads 2 to 4"},
       {[](auto& p) { p.clear_name(); }, "the plan gives no name"},
       {[](auto& p) { p.set_name("a\nb"); }, "the plan's name has control characters"},
       {[](auto& p) { p.set_name(std::string(5000, 'x')); }, "the plan's name has 5000 bytes"},
@@ -463,7 +463,7 @@ TEST(Open, ForgedPlans_AreRefusedInASentence) {
 TEST(Open, NoPlanAtAll_IsDataLoss) {
   EXPECT_THAT(Plan::Open("\xff\xff"), StatusIs(absl::StatusCode::kDataLoss));
   EXPECT_EQ(Message(Plan::Open("").status()),
-            "the plan has format 0, and this program reads 2 to 3: update the older side");
+            "the plan has format 0, and this program reads 2 to 4: update the older side");
 }
 
 TEST(Open, CutAnywhere_NeverCrashes) {

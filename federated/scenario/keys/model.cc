@@ -10,6 +10,7 @@ namespace rivulet::scenario {
 namespace {
 
 bool HasGraph(const Scenario& s) { return !s.model.graph.empty(); }
+bool HasArrays(const Scenario& s) { return !s.model.arrays.empty(); }
 bool HasPreset(const Scenario& s) { return !s.model.preset.empty(); }
 bool HasLayers(const Scenario& s) { return !s.model.layers.empty(); }
 bool HasOnnx(const Scenario& s) { return !s.model.onnx.empty(); }
@@ -57,6 +58,14 @@ std::vector<Key> ModelKeys() {
           "program's own clients refuse such a run. Trained tensors are float32; tensors of other types are named in "
           "`model.freeze`.")
           .Path(),
+      Key("model.base", RIVULET_FIELD(model.base), "\"base.safetensors\"",
+          "Tensors that no task changes: a safetensors file, or a folder with several and Hugging Face's "
+          "`model.safetensors.index.json`. The plan has its digest, and no version has its tensors. A client downloads "
+          "it once and keeps it, or uses its own copy ([large models](../guide/large-models.md)). `model.arrays` has "
+          "the other tensors.")
+          .Path()
+          .OrNone()
+          .When("model.arrays", HasArrays, "model.arrays is given"),
       Key("model.weights", RIVULET_FIELD(model.weights), "\"round-000050.safetensors\"",
           "Initial weights in the place of the model's first values: a safetensors file of the same names and shapes, "
           "from `rivulet model export` or the history; [weights](weights.md). The plan holds them, except those of "

@@ -137,6 +137,12 @@ std::vector<Key> VersionKeys() {
           "round's updates again, without training. An aggregator does the same with its clients' updates, and the "
           "coordinator with partial sums.")
           .Operation(),
+      Key("server.serve_base", RIVULET_FIELD(server.serve_base), "false",
+          "Sends `model.base` to clients that ask for it. Where it is false, a client needs its own copy: "
+          "`rivulet.run_client(base={DIGEST: FILE})`.")
+          .Operation()
+          .When(
+              "model.base", [](const Scenario& s) { return !s.model.base.empty(); }, "model.base is given"),
   };
 }
 

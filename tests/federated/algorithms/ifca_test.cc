@@ -54,7 +54,7 @@ TEST(Ifca, Clusters_AreHowManyModelsThereAre) {
     ASSERT_OK_AND_ASSIGN(const PixelRounds three, RunPixels(ClusterScenario(algorithm, 3), 3));
     EXPECT_NE(three.versions, one.versions);
     EXPECT_THAT(three.plan->flat_names().broadcast, ElementsAre("cluster_1", "cluster_2"));
-    EXPECT_EQ(three.plan->format(), kNewestPlanFormat);
+    EXPECT_EQ(three.plan->format(), kBroadPlanFormat);
   }
 }
 

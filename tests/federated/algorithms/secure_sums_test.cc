@@ -26,7 +26,7 @@ std::string ErrorOf(const Scenario& scenario) {
 
 TEST(SecureSums, ArePlainToRead_InTheSignedPlan) {
   ASSERT_OK_AND_ASSIGN(const auto plan, ComposePlan(SecureScenario(), testing::FourPixels()));
-  EXPECT_EQ(plan->format(), kNewestPlanFormat);  // a client that knows no secure sums refuses it
+  EXPECT_EQ(plan->format(), kBroadPlanFormat);  // a client that knows no secure sums refuses it
   const SecureSum& secure = plan->aggregation().secure;
   EXPECT_EQ(secure.protocol, "arithmetic");
   EXPECT_EQ(secure.min_survivors, 1);

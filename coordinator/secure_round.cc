@@ -65,9 +65,12 @@ Status SecureRound::AddWords(const std::string& client, const TaskId& task, std:
   return absl::OkStatus();
 }
 
-Status SecureRound::BeginStep(int step) {
+Status SecureRound::BeginStep(int step, const std::set<std::string, std::less<>>& clients) {
   MutexLock lock(mutex_);
-  while (server_->step() < step) RIVULET_RETURN_IF_ERROR(server_->Close());
+  while (server_->step() < step) {
+    server_->Keep(clients);
+    RIVULET_RETURN_IF_ERROR(server_->Close());
+  }
   return absl::OkStatus();
 }
 

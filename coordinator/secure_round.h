@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,8 +34,9 @@ class SecureRound {
   Status Accept(int step, const std::string& client, std::string_view answer);
   // At the sum's step: `task`'s words, of MostBytes. Errors as Accept's.
   Status AddWords(const std::string& client, const TaskId& task, std::span<const std::byte> words);
-  // Closes the step before, where it is open. FAILED_PRECONDITION: too few have answered it.
-  Status BeginStep(int step);
+  // Closes the step before, where it is open; `clients` are those that go on. FAILED_PRECONDITION: too few have
+  // answered it.
+  Status BeginStep(int step, const std::set<std::string, std::less<>>& clients);
   // The open step's input. NOT_FOUND: the client did not answer the step before.
   StatusOr<std::string> InputFor(const std::string& client) const;
   bool CanUnmask() const;

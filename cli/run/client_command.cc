@@ -20,7 +20,7 @@
 #include "client/agent/agent.h"
 #include "client/agent/eligibility.h"
 #include "client/agent/privacy_ledger.h"
-#include "client/agent/secure_task.h"
+#include "client/agent/secure_tasks.h"
 #include "client/agent/site_policy.h"
 #include "client/training/device/device_trainers.h"
 #include "engine/base/clock.h"

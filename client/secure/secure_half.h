@@ -29,7 +29,7 @@ struct SecureMember {
 
 // The protocol of a plan's sums. NOT_FOUND: this program has none of that name.
 StatusOr<const secure::SecureProtocol*> SecureProtocolOf(const Plan& plan);
-secure::SecureSettings SecureSettingsOf(const Plan& plan);
+secure::SecureSettings SecureSettingsOf(const Plan& plan, TaskKind kind = TaskKind::kTrain);
 
 // The words of an update: its values, weights and scalars, rounded as the coordinator's own sum rounds them.
 // INVALID_ARGUMENT as Aggregation::Take.
@@ -40,10 +40,15 @@ class SecureHalf {
  public:
   // INVALID_ARGUMENT: the task names no attempt or no model. Otherwise the errors of certificates and of
   // SecureProtocol::make_client.
+  // Words may come later, by SetWords.
   static StatusOr<std::unique_ptr<SecureHalf>> Create(const SecureMember& member, const Plan& plan, const Task& task,
-                                                      std::vector<std::byte> words);
+                                                      std::vector<std::byte> words = {});
 
   int steps() const { return protocol_.steps; }
+  int sum_step() const { return protocol_.sum_step; }
+  // Before the sum's step.
+  void SetWords(std::vector<std::byte> words) { words_ = std::move(words); }
+  size_t word_bytes() const { return words_.size(); }
   // The answer to `step`, which at the sum's step is the masked words. The input of step 0 is empty. Errors as
   // SecureClient's: they end the task.
   StatusOr<std::string> Answer(int step, std::string_view input);

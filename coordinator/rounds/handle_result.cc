@@ -187,7 +187,8 @@ void RunMachine::Handle(const Merged& event, TimeMs now, Actions& actions) {
 }
 
 void RunMachine::Handle(const SumSettled& event, TimeMs now, Actions& actions) {
-  Gathering* const open = phase_ == Phase::kTraining ? Open(TaskKind::kTrain) : nullptr;
+  const bool trains = event.kind == TaskKind::kTrain;
+  Gathering* const open = trains && phase_ != Phase::kTraining ? nullptr : Open(event.kind);
   if (open == nullptr || rules_.barriers.empty() || (event.ok && !open->buffer.past_sum())) return;
   open->buffer.Settle(event.ok ? "" : event.reason.empty() ? "the sum cannot be read" : event.reason);
   Judge(*open, now, actions);

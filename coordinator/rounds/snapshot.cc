@@ -350,7 +350,7 @@ StatusOr<RunMachine> RunMachine::Restore(RunRules rules, std::string_view snapsh
     const auto state = static_cast<UpdateBuffer::State>(r.UpTo(static_cast<int64_t>(UpdateBuffer::State::kClosed)));
     const bool asked_last = r.UpTo(1) == 1;
     *to = {kind, version, attempt, UpdateBuffer(machine.RulesAt(kind, deadline), state, asked_last)};
-    const int64_t steps = kind == TaskKind::kTrain ? static_cast<int64_t>(machine.rules_.barriers.size()) : 0;
+    const auto steps = static_cast<int64_t>(machine.rules_.barriers.size());
     const int step = static_cast<int>(r.UpTo(steps));
     UpdateBuffer& buffer = (*to)->buffer;
     buffer.RestoreStep(step, r.Time());
@@ -369,8 +369,7 @@ StatusOr<RunMachine> RunMachine::Restore(RunRules rules, std::string_view snapsh
   }
   if (const int64_t beside = r.Integer(); beside >= 0 && machine.evaluation_) {
     const std::vector<std::string> outside = r.Texts(), leaving = r.Texts();
-    machine.members_.RestoreBeside(TaskKind::kEvaluate, {machine.evaluation_->version, machine.evaluation_->attempt},
-                                   outside, leaving, beside);
+    machine.members_.RestoreBeside(TaskKind::kEvaluate, {machine.evaluation_->version, 1}, outside, leaving, beside);
   }
   Read(r, machine.presence_);
   if (!r.at_end()) return DataLoss("the snapshot of a run's rounds ends early or has bytes left over");

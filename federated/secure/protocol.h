@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -100,6 +101,9 @@ class SecureServer {
   // answered.
   virtual Status Accept(std::string_view client, std::string_view answer) = 0;
   virtual int64_t answers() const = 0;  // to the open step
+  // Before Close: of the answers to the open step only those of `clients` count; the others were lost meanwhile. At the
+  // sum's step nothing is lost that came.
+  virtual void Keep(const std::set<std::string, std::less<>>& clients) = 0;
   // Fixes what came and opens the next step. FAILED_PRECONDITION: too few, so that the attempt is to be abandoned.
   virtual Status Close() = 0;
   // The open step's input for a client that answered the one before. NOT_FOUND: another.

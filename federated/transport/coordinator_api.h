@@ -182,7 +182,7 @@ struct RefusedName {
 
 // Tasks, or that the run is over, or neither: then there is nothing to do but wait.
 struct PollReply {
-  std::vector<Task> tasks;          // at most `want`
+  std::vector<Task> tasks;          // at most `want`, beside those of `working_on` whose next step has begun
   std::vector<TaskId> cancelled;    // of `working_on`: stop, and forget what was made of them
   std::vector<HandOver> hand_over;  // of what is held
   // Of earlier tasks: the last one of a caller that serves itself, at every poll; of one that serves others, where its

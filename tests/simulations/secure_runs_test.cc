@@ -2,7 +2,9 @@
 // drops out at which step; and what the coordinator's files know of a client.
 #include <openssl/rand.h>
 
+#include <array>
 #include <chrono>
+#include <condition_variable>
 #include <fstream>
 #include <iterator>
 #include <mutex>
@@ -23,6 +25,7 @@ constexpr int kSteps = 5, kSumStep = 2;
 struct Loss {
   int64_t round = 0;
   int step = 0;
+  TaskKind kind = TaskKind::kTrain;
 };
 
 class LossyCoordinator final : public ForwardingCoordinator {
@@ -35,7 +38,7 @@ class LossyCoordinator final : public ForwardingCoordinator {
       // The plain run's only step is the sum's.
       const bool step =
           submission.kind == Submission::Kind::kStep ? submission.step == loss.step : loss.step <= kSumStep;
-      if (!name || name->round != loss.round || !step) continue;
+      if (!name || name->round != loss.round || name->kind != loss.kind || !step) continue;
       api_.Fail(caller, {.task = submission.task}).IgnoreError();  // it may be over already
       return Aborted("lost by the test");
     }
@@ -137,6 +140,35 @@ class SecureRunsTest : public SimulatorTest {
   const testing::TestAuthority& authority_ = testing::SharedAuthority();
 };
 
+// "3 evaluate/accuracy 40/53 0.25": what clients have measured, all of them together.
+std::vector<std::string> MeasuredBy(const std::string& db) {
+  std::vector<std::string> lines;
+  const auto history = History::Open(db, History::Access::kReadOnly);
+  EXPECT_OK(history);
+  const auto rows = (*history)->Metrics((*history)->ResolveRun("latest")->run_id, "federated");
+  EXPECT_OK(rows);
+  for (const MetricRow& row : *rows) {
+    if (row.name != "evaluate/accuracy" && row.name != "evaluate/loss") continue;
+    lines.push_back(fmt::format("{} {} {}/{} {}", row.round, row.name, row.right.value_or(-1), row.total.value_or(-1),
+                                row.value.value_or(-1)));
+  }
+  return lines;
+}
+
+// And of each, or how it is spread over them.
+int64_t MeasuredOfSingleClients(const std::string& db) {
+  const auto history = History::Open(db, History::Access::kReadOnly);
+  EXPECT_OK(history);
+  int64_t found = 0;
+  for (const char* scope : {"federated", "client"}) {
+    const auto rows = (*history)->Metrics((*history)->ResolveRun("latest")->run_id, scope);
+    EXPECT_OK(rows);
+    for (const MetricRow& row : *rows)
+      if (row.name.starts_with("evaluate/") && row.name != "evaluate/accuracy" && row.name != "evaluate/loss") ++found;
+  }
+  return found;
+}
+
 TEST_F(SecureRunsTest, Versions_AreThoseOfPlainSums) {
   for (const std::string algorithm : {"fedavg", "scaffold"}) {
     SCOPED_TRACE(algorithm);
@@ -216,6 +248,102 @@ TEST_F(SecureRunsTest, TwelveClients_TwoOfWhomDieInARound_AreThePlainRunOfTheSam
   scenario.server.lease_seconds = 4;
   const Trace secure = RunWithDeaths(Secure(scenario), "secure.sqlite",
                                      {{4, {.round = 2, .step = 1}}, {9, {.round = 2, .step = 3}}}, false);
+  ASSERT_OK(secure.status);
+  EXPECT_EQ(secure.digests, plain.digests);
+}
+
+// Figures are summed as updates are, by a cohort of its own, beside the training of the next version.
+TEST_F(SecureRunsTest, Measurements_AreThoseOfPlainSums_AndOfNoSingleClient) {
+  Scenario scenario = Plain();
+  scenario.evaluation.federated_every = 1;
+  scenario.evaluation.federated_clients = 5;
+  const Trace plain = Run(scenario, "plain.sqlite"), secure = Run(Secure(scenario), "secure.sqlite");
+  ASSERT_OK(plain.status);
+  ASSERT_OK(secure.status);
+  EXPECT_EQ(secure.digests, plain.digests);
+  // A version whose turn does not come before the next is due is left out, and the last one never is.
+  Scenario simulated = scenario;
+  simulated.server.sum_bits = 64;
+  ASSERT_OK(Simulate(simulated, 2, "simulated.sqlite").status);
+  const std::vector<std::string> all = MeasuredBy(Path("simulated.sqlite")), summed = MeasuredBy(Path("secure.sqlite"));
+  ASSERT_THAT(all, SizeIs(3 * 2));
+  EXPECT_THAT(all, ::testing::IsSupersetOf(summed));
+  EXPECT_THAT(summed, ::testing::Contains(all.back()));
+  EXPECT_GT(MeasuredOfSingleClients(Path("simulated.sqlite")), 0);
+  EXPECT_EQ(MeasuredOfSingleClients(Path("secure.sqlite")), 0);
+}
+
+TEST_F(SecureRunsTest, ClientLostAsItMeasures_IsInTheSumOrNot_AsInThePlainRun) {
+  Scenario scenario = Plain();
+  scenario.run.rounds = 1;
+  scenario.evaluation.federated_every = 1;
+  ASSERT_OK(Run(scenario, "all.sqlite").status);
+  ASSERT_OK(
+      Run(scenario, "without.sqlite", {{3, {{.round = 1, .step = kSumStep, .kind = TaskKind::kEvaluate}}}}).status);
+  const std::vector<std::string> all = MeasuredBy(Path("all.sqlite")), without = MeasuredBy(Path("without.sqlite"));
+  ASSERT_NE(all, without);
+  for (int step = 1; step < kSteps; ++step) {
+    SCOPED_TRACE(step);
+    const std::string db = fmt::format("step-{}.sqlite", step);
+    ASSERT_OK(Run(Secure(scenario), db, {{3, {{.round = 1, .step = step, .kind = TaskKind::kEvaluate}}}}).status);
+    EXPECT_EQ(MeasuredBy(Path(db)), step <= kSumStep ? without : all);
+  }
+}
+
+// Examples that can be read once something has happened.
+class GatedDataset final : public Dataset {
+ public:
+  struct Gate {
+    std::mutex mutex;
+    std::condition_variable opened;
+    bool open = false;
+  };
+  GatedDataset(std::shared_ptr<const Dataset> data, Gate& gate) : data_(std::move(data)), gate_(gate) {}
+  int64_t size() const override { return data_->size(); }
+  std::string Where(int64_t index) const override { return data_->Where(index); }
+  Status Read(int64_t index, std::string& buffer) const override {
+    std::unique_lock lock(gate_.mutex);
+    if (!gate_.opened.wait_for(lock, std::chrono::minutes(2), [this] { return gate_.open; })) {
+      return DeadlineExceeded("nothing opened this test's data");
+    }
+    return data_->Read(index, buffer);
+  }
+
+ private:
+  const std::shared_ptr<const Dataset> data_;
+  Gate& gate_;
+};
+
+// No client can read an example before its shares have come: it would never train if it announced its keys later.
+TEST_F(SecureRunsTest, FirstTwoSteps_AreBesideTheTraining) {
+  class Opener final : public ForwardingCoordinator {
+   public:
+    Opener(CoordinatorApi& api, GatedDataset::Gate& gate) : ForwardingCoordinator(api), gate_(gate) {}
+    StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override {
+      if (submission.step == 1) {
+        const std::lock_guard lock(gate_.mutex);
+        gate_.open = true;
+        gate_.opened.notify_all();
+      }
+      return ForwardingCoordinator::Submit(caller, submission);
+    }
+
+   private:
+    GatedDataset::Gate& gate_;
+  };
+  Scenario scenario = Plain();
+  scenario.run.rounds = 1;
+  const Trace plain = Run(scenario, "plain.sqlite");
+  std::array<GatedDataset::Gate, 7> gates;
+  Deployed changed = WithCertificates("secure.sqlite");
+  changed.agent = [&, with = changed.agent](AgentOptions& agent, int64_t i) {
+    with(agent, i);
+    agent.data[0].dataset = std::make_shared<GatedDataset>(agent.data[0].dataset, gates.at(static_cast<size_t>(i)));
+  };
+  changed.between = [&](CoordinatorApi& api, int64_t i) {
+    return std::make_unique<Opener>(api, gates.at(static_cast<size_t>(i)));
+  };
+  const Trace secure = Deploy(Secure(scenario), "secure.sqlite", changed);
   ASSERT_OK(secure.status);
   EXPECT_EQ(secure.digests, plain.digests);
 }
@@ -470,6 +598,7 @@ class LyingCoordinator final : public ForwardingCoordinator {
       : ForwardingCoordinator(api), step_(step), lie_(std::move(lie)) {}
   StatusOr<PollReply> Poll(const PollRequest& request) override {
     RIVULET_ASSIGN_OR_RETURN(PollReply reply, api_.Poll(request));
+    const std::lock_guard lock(mutex_);
     for (Task& task : reply.tasks) {
       for (NamedBlob& input : task.inputs) {
         if (input.name != "step" || task.step != step_) continue;
@@ -487,6 +616,7 @@ class LyingCoordinator final : public ForwardingCoordinator {
     return reply;
   }
   StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller& caller, const BlobId& blob, int64_t offset) override {
+    const std::lock_guard lock(mutex_);
     if (told_.empty() || blob.digest != Sha256Of(told_)) return ForwardingCoordinator::Fetch(caller, blob, offset);
     return std::make_unique<BlobReader>(
         Blob{std::ssize(told_),
@@ -504,8 +634,9 @@ class LyingCoordinator final : public ForwardingCoordinator {
  private:
   const int step_;
   const std::function<std::string(std::string)> lie_;
+  std::mutex mutex_;  // a client has two threads
   std::string told_;
-  int refusals_ = 0;
+  std::atomic<int> refusals_ = 0;
 };
 
 TEST_F(SecureRunsTest, ClientThatIsLiedTo_RefusesTheStep_AndTheOthersSumGoesOn) {
@@ -569,6 +700,7 @@ TEST_F(SecureRunsTest, Simulated_IsThePlainRun_ByAnyNumberOfWorkers) {
   for (const std::string algorithm : {"fedavg", "scaffold"}) {
     Scenario scenario = Plain(algorithm);
     scenario.server.clients_per_round = 5;
+    scenario.evaluation.federated_every = 2;
     if (algorithm == "fedavg") {
       scenario.server.weights = "uniform";
       scenario.server.sum_bits = 32;
@@ -578,12 +710,17 @@ TEST_F(SecureRunsTest, Simulated_IsThePlainRun_ByAnyNumberOfWorkers) {
     Scenario arithmetic = scenario;
     arithmetic.secure.protocol = "arithmetic";
     EXPECT_EQ(Simulate(arithmetic, 2, algorithm + "-arithmetic.sqlite").digests, plain.digests);
+    const std::vector<std::string> measured = MeasuredBy(Path(algorithm + "-plain.sqlite"));
+    EXPECT_THAT(measured, SizeIs(2 * 2));
+    EXPECT_EQ(MeasuredBy(Path(algorithm + "-arithmetic.sqlite")), measured);
     for (const int workers : {1, 2, 3, 9}) {
       SCOPED_TRACE(fmt::format("{} by {} workers", algorithm, workers));
       const Trace secure = Simulate(Secure(scenario), workers, fmt::format("{}-{}.sqlite", algorithm, workers));
       ASSERT_OK(secure.status);
       EXPECT_EQ(secure.digests, plain.digests);
       EXPECT_EQ(secure.central, plain.central);
+      EXPECT_EQ(MeasuredBy(Path(fmt::format("{}-{}.sqlite", algorithm, workers))), measured);
+      EXPECT_EQ(MeasuredOfSingleClients(Path(fmt::format("{}-{}.sqlite", algorithm, workers))), 0);
     }
   }
 }

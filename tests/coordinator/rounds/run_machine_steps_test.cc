@@ -74,6 +74,10 @@ TEST(RunMachineStepsTest, AllReportAStep_TheNextBeginsForAll) {
               ElementsAre(HasSubstr("offer-again ")));
   EXPECT_THAT(run.On(SitePolled{run.names[0], SitePolled::Serves::kItself, {{run.At(run.names[0]).task, false, 2}}}),
               ElementsAre(HasSubstr("wait ")));
+  // Also of one that wants no other task.
+  EXPECT_THAT(run.On(SitePolled{
+                  run.names[0], SitePolled::Serves::kItself, {{run.At(run.names[0]).task, false, 1}}, /*want=*/0}),
+              ElementsAre(HasSubstr("offer-again ")));
   for (const std::string& name : run.names) {
     EXPECT_THAT(run.Report(name, 2), ElementsAre(HasSubstr("fold ")));
     run.On(FoldDone{run.At(name).task});
@@ -302,6 +306,46 @@ TEST(RunMachineSumStepTest, OverSelectionAndAStepThatIsNone_AreRefused) {
   rules.sum_step = 4;
   EXPECT_THAT(RunMachine::Create(rules, {}), testing::StatusIs(absl::StatusCode::kInvalidArgument,
                                                                HasSubstr("step 4 of 4 cannot be that of the sum")));
+}
+
+// A cohort of its own takes the figures of a version through the same steps, beside the training of the next one.
+TEST(RunMachineSumStepTest, MeasuringGoesThroughTheSteps_BesideTheTraining) {
+  for (const bool readable : {true, false}) {
+    SCOPED_TRACE(readable);
+    RunRules rules = SteppedRun(Barriers(3), 2, 0, kSum).rules_;
+    rules.rounds = 2;
+    rules.evaluation = {1, 3, 2};
+    RunStart start;
+    start.committed_round = 1;
+    start.attempt = 4;
+    start.attempts_before = 3;
+    start.evaluations = {1};
+    for (int i = 0; i < 6; ++i) start.candidates.push_back({fmt::format("c{}", i)});
+    ASSERT_OK_AND_ASSIGN(RunMachine machine, RunMachine::Create(rules, std::move(start)));
+    for (int i = 0; i < 6; ++i) machine.On(Polled{fmt::format("c{}", i)}, 0);
+    const std::vector<Lease> measuring = machine.leases(TaskKind::kEvaluate);
+    ASSERT_THAT(measuring, ::testing::SizeIs(3));
+    // No process gives a task in steps the name that another one gave.
+    EXPECT_EQ(TaskNameOf(measuring[0].task, "run")->attempt, 4);
+    std::vector<Action> last;
+    for (int step = 0; step < 4; ++step) {
+      for (const Lease& lease : measuring) {
+        machine.On(StepReported{lease.client_id, lease.task, step}, 0);
+        machine.On(StageDone{lease.task}, 0);
+        if (step == kSum) machine.On(FoldDone{lease.task}, 0);
+        if (step == 3) break;
+      }
+    }
+    EXPECT_EQ(machine.phase(), RunMachine::Phase::kTraining);
+    EXPECT_THAT(machine.On(SumSettled{}, 0), IsEmpty()) << "the training's sum has not begun";
+    for (const Action& action : machine.On(SumSettled{readable, "no share fits", TaskKind::kEvaluate}, 0)) {
+      if (std::holds_alternative<Evaluated>(action)) last.push_back(action);
+    }
+    ASSERT_THAT(last, ::testing::SizeIs(1));
+    const Evaluated& evaluated = std::get<Evaluated>(last[0]);
+    EXPECT_EQ(evaluated.reason, readable ? "" : "no share fits");
+    EXPECT_THAT(evaluated.tasks, ::testing::SizeIs(3));
+  }
 }
 
 // Whatever earlier processes gave out, no attempt of this one has its number; and it draws whom the one would have

@@ -84,7 +84,7 @@ std::vector<Action> Rounds::Feed(const Event& event, std::vector<Action> room) {
         NextStep& next = next_steps[offer->lease.kind];
         next.step = offer->lease.step;
         next.clients.insert(offer->lease.client_id);
-        if (listener_ != nullptr) listener_->OnNews(offer->lease.client_id);
+        if (listener_ != nullptr) listener_->OnNews(offer->lease.site);
       } else {
         BeginTask(*offer);
         if (listener_ != nullptr) listener_->OnNews(offer->lease.client_id);

@@ -37,6 +37,7 @@
 #include "coordinator/versions.h"
 #include "engine/base/mutex.h"
 #include "federated/numbers/number_rule.h"
+#include "federated/secure/messages.h"
 
 namespace rivulet {
 
@@ -186,6 +187,10 @@ class Rounds final : public ClientRounds {
                               const std::string& client_id, std::span<const std::byte> bytes) EXCLUDES(mutex_);
   SubmitResult TakeWords(const std::shared_ptr<Attempt>& attempt, const TaskId& task, const std::string& client_id,
                          std::span<const std::byte> bytes) EXCLUDES(mutex_);
+  StatusOr<Intake::Begun> BeginSummedWords(const std::shared_ptr<Attempt>& attempt, const Caller& caller,
+                                           const Submission& submission) REQUIRES(mutex_);
+  StatusOr<SubmitResult> TakeSummedWords(const std::shared_ptr<Attempt>& attempt, const std::string& aggregator,
+                                         const secure::SummedWordsMessage& words) EXCLUDES(mutex_);
   Status SettleSum(Attempt& attempt) EXCLUDES(mutex_);
   // Where the machine has begun another step, so does the protocol's half.
   struct NextStep {

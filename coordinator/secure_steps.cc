@@ -116,9 +116,69 @@ SubmitResult Rounds::TakeWords(const std::shared_ptr<Attempt>& attempt, const Ta
     if (std::ranges::none_of(actions, folds)) return Refused("its step has ended");
   }
   // kFolding keeps the step open, so that the half's set of survivors is the machine's.
-  const Status added = attempt->secure->AddWords(client_id, task, bytes);
+  const SecureRound::WordsOf of[] = {{client_id, task}};
+  const Status added = attempt->secure->AddWords(of, bytes);
   MutexLock lock(mutex_);
   Feed(FoldDone{task, added.ok(), std::string(Message(added))});
+  TellProgress();
+  return added.ok() ? SubmitResult{} : Refused(std::string(Message(added)));
+}
+
+// Of an aggregator's clients. What cannot be right is its fault: its tasks are lost to it, and nobody else can know
+// what their earlier steps were.
+StatusOr<Intake::Begun> Rounds::BeginSummedWords(const std::shared_ptr<Attempt>& attempt, const Caller& caller,
+                                                 const Submission& submission) {
+  const auto word_bytes = static_cast<size_t>(attempt->secure->MostBytes(parts_.sum_step));
+  const auto most =
+      static_cast<int64_t>(secure::MostSummedWordsBytes(word_bytes, static_cast<size_t>(secure::kMostMembers)));
+  if (std::string why = WrongSize("a sum of masked words", submission.bytes, most); !why.empty()) {
+    return RefusedWriter(std::move(why));
+  }
+  std::string key = fmt::format("words {} of aggregator {}", submission.gather, caller.name);
+  attempt->arriving.insert(key);
+  return intake_.BeginBytes(
+      key, submission,
+      [this, attempt, caller, key, word_bytes](std::span<const std::byte> bytes) -> StatusOr<SubmitResult> {
+        const StatusOr<secure::SummedWordsMessage> words = secure::ParseSummedWords(bytes, word_bytes);
+        StatusOr<SubmitResult> result = words.ok() ? TakeSummedWords(attempt, caller.name, *words) : words.status();
+        if (absl::IsInvalidArgument(result.status())) result = Refused(std::string(Message(result.status())));
+        const bool refused = result.ok() && result->kind == SubmitResult::Kind::kRefused;
+        {
+          MutexLock lock(mutex_);
+          attempt->arriving.erase(key);
+          if (refused) Feed(SiteLost{caller.name});
+        }
+        if (refused) {
+          events_.Tell(events_.Note(
+              "warning", fmt::format("the words of aggregator '{}' are refused: {}", caller.name, result->reason),
+              attempt->round));
+        }
+        events_.Drain();
+        return result;
+      });
+}
+
+StatusOr<SubmitResult> Rounds::TakeSummedWords(const std::shared_ptr<Attempt>& attempt, const std::string& aggregator,
+                                               const secure::SummedWordsMessage& words) {
+  std::vector<SecureRound::WordsOf> of;
+  {
+    MutexLock lock(mutex_);
+    TickIfDue();
+    for (const Action& action : Feed(PartialReported{aggregator, words.tasks, false})) {
+      const auto* refusal = std::get_if<Refuse>(&action);
+      if (refusal == nullptr) continue;
+      if (refusal->why == Refuse::Why::kBusy) return Unavailable("{}", refusal->reason);
+      if (refusal->why == Refuse::Why::kDuplicate) return SubmitResult{SubmitResult::Kind::kDuplicate, ""};
+      return Refused(refusal->reason);
+    }
+    for (const TaskId& task : words.tasks) {
+      of.push_back({machine_.FindLease(task)->client_id, task});
+      if (TaskEntry* const record = EntryOf(task); record != nullptr) record->uploaded = clock_.Now();
+    }
+  }
+  const Status added = attempt->secure->AddWords(of, words.words);
+  MutexLock lock(mutex_);
+  Feed(Merged{words.tasks, added.ok(), std::string(Message(added))});
   TellProgress();
   return added.ok() ? SubmitResult{} : Refused(std::string(Message(added)));
 }

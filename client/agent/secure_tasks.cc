@@ -72,7 +72,8 @@ std::vector<TaskProgress> SecureTasks::InHand() const {
   std::vector<TaskProgress> progress;
   for (const auto& [task, in] : tasks_) {
     const bool begun = in.next == 0 || in.input;
-    progress.push_back({.task = task, .step = begun ? in.next : in.next - 1});
+    // An aggregator that was started again must know what the one before it was sent.
+    progress.push_back({.task = task, .held = !begun, .step = begun ? in.next : in.next - 1});
   }
   return progress;
 }

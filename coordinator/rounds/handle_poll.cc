@@ -59,7 +59,8 @@ void RunMachine::Handle(const SitePolled& event, TimeMs now, Actions& actions) {
     // Of a step that is behind the others it has yet to hear of the next one.
     (holding.step == lease.step ? named.same_step : named.behind).insert(*slot);
     Extend(*slot, now);
-    if (holding.held && !itself && lease.state == State::kTaken && Of(lease).buffer.at_last_step()) {
+    if (holding.held && !itself && lease.state == State::kTaken && lease.step == holding.step &&
+        Of(lease).buffer.at_sum_step()) {
       holds_more.insert(lease.kind);
       SetState(*slot, State::kHeld);
     } else if (aggregator && !holding.held && lease.state == State::kHeld) {
@@ -139,14 +140,25 @@ void RunMachine::GiveLeasesOfAggregator(const SitePolled& poll, const Named& nam
   int64_t want = poll.want;
   const auto give = [&](LeaseSlot slot) {
     actions.push_back(OfferOf(slot, true));
+    book_.MarkTold(slot);
     --want;
   };
+  // Its clients wait for their next step, whether or not it names them now.
+  for (const LeaseSlot slot : book_.InHandOf(poll.site)) {
+    const Lease& lease = book_.at(slot);
+    const bool told = lease.told_step == lease.step && !named.behind.contains(slot);
+    if (told || named.same_step.contains(slot) || !Open(lease)) continue;
+    Extend(slot, now);
+    give(slot);
+    ++want;
+  }
   for (const std::string& client_id : poll.names) {
     for (const TaskKind kind : {TaskKind::kTrain, TaskKind::kEvaluate}) {
       const auto slot = Open(kind) != nullptr ? book_.OfClient(client_id, kind) : std::nullopt;
       if (want <= 0 || !slot || book_.at(*slot).via != poll.site || named.same_step.contains(*slot)) continue;
       const Lease& lease = book_.at(*slot);
-      if (lease.site == poll.site && lease.in_hand()) {
+      // Of a step that was answered its clients still wait for the next one.
+      if (lease.site == poll.site && (lease.in_hand() || lease.state == State::kReported)) {
         Extend(*slot, now);
         give(*slot);
       } else if (MayComeBack(lease)) {

@@ -127,8 +127,9 @@ void RunMachine::Handle(const PartialReported& event, TimeMs now, Actions& actio
                     fmt::format("task '{}' is of another {} than the first one", task,
                                 lease.kind != first.kind ? "kind" : "base version"));
     }
-    if (Open(lease) && !Of(lease).buffer.at_last_step()) {
-      return refuse(task, Refuse::Why::kUnknown, fmt::format("task '{}' is not at its last step yet", task));
+    if (lease.state == State::kReported) return refuse(task, Refuse::Why::kDuplicate, "its words are in the sum");
+    if (Open(lease) && !Of(lease).buffer.at_sum_step()) {
+      return refuse(task, Refuse::Why::kUnknown, fmt::format("task '{}' is not at the step of its sum", task));
     }
     if (lease.state == State::kHeld || lease.promised()) ++counted;
     slots.push_back(*slot);

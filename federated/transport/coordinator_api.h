@@ -84,7 +84,7 @@ inline constexpr size_t kMostServed = 4096;  // names in one poll, which is one 
 
 struct TaskProgress {
   TaskId task;
-  // Trained and folded into the partial that this site keeps open: nothing is missing but the hand-over.
+  // Folded into the partial that this site keeps open: only the hand-over is missing. Of steps: this one is answered.
   bool held = false;
   int step = 0;  // of a task in steps: the last one that this site has begun
 };

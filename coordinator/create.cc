@@ -243,8 +243,8 @@ std::string DescribeAggregation(const AggregationSpec& spec) {
 }
 
 // Whom the sums of a full cohort protect, in a sentence.
-std::string DescribeSecureSums(const AggregationSpec& spec, int64_t cohort) {
-  if (spec.secure.protocol == "arithmetic") {
+std::string DescribeSecureSums(const AggregationSpec& spec, int64_t cohort, bool with_keys) {
+  if (!with_keys) {
     return "updates are summed by the arithmetic of secure aggregation without keys, which hides nothing";
   }
   const secure::GraphNeeds needs = secure::NeedsOf(secure::SettingsOf(spec.secure, spec.sum_bits()), cohort);
@@ -332,12 +332,13 @@ StatusOr<CoordinatorSetup> NewRun(CoordinatorOptions options, RunParts parts, co
       {setup.run_id, {}, run.created_at, "info", "aggregation", DescribeAggregation(parts.aggregation)}};
   if (parts.aggregation.secure.on()) {
     const char* const level = parts.steps > 1 ? "info" : "warning";
-    events.push_back({setup.run_id,
-                      {},
-                      run.created_at,
-                      level,
-                      "aggregation",
-                      DescribeSecureSums(parts.aggregation, options.scenario.server.clients_per_round)});
+    events.push_back(
+        {setup.run_id,
+         {},
+         run.created_at,
+         level,
+         "aggregation",
+         DescribeSecureSums(parts.aggregation, options.scenario.server.clients_per_round, parts.steps > 1)});
   }
   if (!options.trained_on.empty()) {
     events.push_back({setup.run_id, {}, run.created_at, "info", kDeviceSource, DeviceSentence(options.trained_on)});

@@ -32,7 +32,7 @@ StatusOr<std::unique_ptr<SecureRound>> SecureRound::Create(const AggregationSpec
           {.session = session,
            .settings = secure::SettingsOf(spec.secure, spec.sum_bits()),
            .trust = {.authority = &own.authority, .revoked = own.revoked ? &*own.revoked : nullptr, .now = now},
-           .revocation_list = ""}));
+           .revocation_list = own.revoked_pem}));
   return round;
 }
 

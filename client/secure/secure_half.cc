@@ -39,6 +39,8 @@ StatusOr<std::unique_ptr<SecureHalf>> SecureHalf::Create(const SecureMember& mem
   const NodeIdentity& own = *half->own_;
   RIVULET_ASSIGN_OR_RETURN(half->certificate_, ReadCertificate(own.certificate_pem, "this client's certificate"));
   RIVULET_ASSIGN_OR_RETURN(half->key_, ReadKey(own.key_pem, "this client's key"));
+  half->seen_ = member.revocations;
+  half->revoked_ = half->seen_ != nullptr ? half->seen_->Newest(own) : own.revoked;
   // The client has read the plan. A model of another digest it does not train, so that no words of it are made.
   const secure::Session session = {.run = task.run_id,
                                    .plan = plan.digest(),
@@ -54,13 +56,18 @@ StatusOr<std::unique_ptr<SecureHalf>> SecureHalf::Create(const SecureMember& mem
                                                   .certificate = &half->certificate_,
                                                   .key = half->key_.get(),
                                                   .trust = {.authority = &own.authority,
-                                                            .revoked = own.revoked ? &*own.revoked : nullptr,
+                                                            .revoked = half->revoked_ ? &*half->revoked_ : nullptr,
                                                             .now = member.now()}}));
   return half;
 }
 
 StatusOr<std::string> SecureHalf::Answer(int step, std::string_view input) {
-  if (step != protocol_.sum_step) return client_->Answer(step, input);
+  if (step != protocol_.sum_step) {
+    StatusOr<std::string> answer = client_->Answer(step, input);
+    const std::string& list = client_->revocation_list();
+    if (answer.ok() && seen_ != nullptr && !list.empty()) std::exchange(seen_, nullptr)->Note(list, *own_);
+    return answer;
+  }
   RIVULET_RETURN_IF_ERROR(client_->Mask(input, words_));
   std::string answer(reinterpret_cast<const char*>(words_.data()), words_.size());
   words_ = {};

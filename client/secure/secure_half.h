@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "certificates/certificate.h"
 #include "certificates/identity.h"
 #include "certificates/key.h"
+#include "client/secure/seen_revocations.h"
 #include "client/training/trainer.h"
 #include "federated/plan/plan.h"
 #include "federated/secure/protocol.h"
@@ -25,6 +27,7 @@ struct SecureMember {
   std::function<std::shared_ptr<const NodeIdentity>()> identity;  // its certificate and key, as WatchedIdentity has it
   secure::SecurePolicy policy;                                    // what every plan must be at least
   std::function<int64_t()> now;                                   // seconds since 1970 UTC
+  std::shared_ptr<SeenRevocations> revocations = nullptr;         // null: those of `identity` alone
 };
 
 // The protocol of a plan's sums. NOT_FOUND: this program has none of that name.
@@ -60,6 +63,8 @@ class SecureHalf {
   const secure::SecureProtocol& protocol_;
   std::vector<std::byte> words_;
   std::shared_ptr<const NodeIdentity> own_;
+  std::shared_ptr<SeenRevocations> seen_;
+  std::optional<RevocationList> revoked_;
   Certificate certificate_;
   KeyHandle key_;
   std::unique_ptr<secure::SecureClient> client_;  // goes before what it points to

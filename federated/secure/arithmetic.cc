@@ -17,8 +17,10 @@ class ArithmeticClient final : public SecureClient {
     answered_ = true;
     return absl::OkStatus();
   }
+  const std::string& revocation_list() const override { return none_; }
 
  private:
+  const std::string none_;
   bool answered_ = false;
 };
 

@@ -77,6 +77,8 @@ class SecureClient {
   virtual StatusOr<std::string> Answer(int step, std::string_view input) = 0;
   // The sum's step: masks `words`, little-endian, in place.
   virtual Status Mask(std::string_view input, std::span<std::byte> words) = 0;
+  // The revocation list that came with the cohort and was taken, in PEM; "": none. A client remembers the newest.
+  virtual const std::string& revocation_list() const = 0;
 };
 
 struct ServerSetup {

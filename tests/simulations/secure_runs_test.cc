@@ -532,6 +532,46 @@ TEST_F(SecureRunsTest, ClientThatIsLiedTo_RefusesTheStep_AndTheOthersSumGoesOn) 
   }
 }
 
+// A list travels with the cohort. Its number is at least the last one seen, whoever sent that, and another process of
+// the client knows it too.
+TEST_F(SecureRunsTest, RevocationLists_TravelWithTheCohort_AndNeverGoBack) {
+  Scenario scenario = Secure(Plain());
+  scenario.run.rounds = 1;
+  scenario.server.max_attempts = 1;
+  const NodeIdentity own = *testing::IdentityOf(authority_, "client-00003");
+  std::mutex mutex;
+  std::set<std::string> reasons;
+  const auto run = [&](const std::string& db, int64_t number) {
+    Deployed changed = WithCertificates(db);
+    changed.coordinator = [&, with = changed.coordinator](CoordinatorOptions& options) {
+      with(options);
+      NodeIdentity identity = *options.identity();
+      identity.revoked_pem = authority_.RevocationListPem({"0a"}, number);
+      identity.revoked = ReadRevocationList(identity.revoked_pem, "a list", identity.authority).value();
+      options.identity = [shared = std::make_shared<const NodeIdentity>(std::move(identity))] { return shared; };
+    };
+    changed.agent = [&, with = changed.agent](AgentOptions& agent, int64_t i) {
+      with(agent, i);
+      auto secure = std::make_shared<SecureIdentity>(*agent.secure);
+      secure->revocations = std::make_shared<SeenRevocations>(FileSystem::Default(), Path(fmt::format("seen-{}", i)));
+      agent.secure = secure;
+      agent.observer.on_report = [&](const Task&, const TaskReport& report) {
+        const std::lock_guard lock(mutex);
+        reasons.insert(report.reason);
+      };
+    };
+    return Deploy(scenario, db, changed);
+  };
+  ASSERT_OK(run("first.sqlite", 5).status);
+  SeenRevocations again(FileSystem::Default(), Path("seen-3"));
+  ASSERT_TRUE(again.Newest(own).has_value());
+  EXPECT_EQ(again.Newest(own)->number, 5);
+  EXPECT_OK(run("same.sqlite", 5).status);
+  EXPECT_THAT(reasons, ::testing::Each(IsEmpty()));
+  EXPECT_THAT(run("older.sqlite", 4).status, StatusIs(absl::StatusCode::kAborted, HasSubstr("round 1 failed")));
+  EXPECT_THAT(reasons, ::testing::Contains(HasSubstr("has the number 4, and this client has seen 5")));
+}
+
 TEST_F(SecureRunsTest, ClientWithoutACertificate_TakesNoPart) {
   Scenario scenario = Secure(Plain());
   scenario.server.max_attempts = 1;

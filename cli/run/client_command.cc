@@ -20,7 +20,7 @@
 #include "client/agent/agent.h"
 #include "client/agent/eligibility.h"
 #include "client/agent/privacy_ledger.h"
-#include "client/agent/secure_task.h"
+#include "client/agent/secure_tasks.h"
 #include "client/agent/site_policy.h"
 #include "client/training/device/device_trainers.h"
 #include "engine/base/clock.h"
@@ -283,6 +283,7 @@ std::shared_ptr<const SecureIdentity> SecureBy(const Security& security, const s
   secure->hides_examples = policy.asked();
   secure->answered = std::make_shared<AnsweredTasks>(FileSystem::Default(), JoinPath(state, "answered"));
   secure->now = [] { return Clock::System().UnixMs() / 1000; };
+  secure->revocations = std::make_shared<SeenRevocations>(FileSystem::Default(), JoinPath(state, "cohorts"));
   secure->protect = secure::ForbidCoreDumps;
   return secure;
 }

@@ -24,6 +24,8 @@ std::string_view Name(TaskReport::Kind kind) {
       return "failed";
     case TaskReport::Kind::kGone:
       return "too late";
+    case TaskReport::Kind::kInSteps:
+      return "in steps";
   }
   return "";
 }

@@ -46,12 +46,13 @@ struct TaskReport : TaskResult {
     kRefused,    // by the coordinator or the fold; `reason` is its sentence
     kFailed,     // could not be done here; `reason` was reported to the coordinator
     kGone,       // the coordinator no longer knows the task: too late
+    kInSteps,    // trained, and its words go through the steps of a secure sum, whose end has a report of its own
   };
   Kind kind = Kind::kAccepted;
   std::string reason;
   bool resent = false;  // an update from disk was sent, without training
 };
-std::string_view Name(TaskReport::Kind kind);  // "accepted", "duplicate", "refused", "failed", "too late"
+std::string_view Name(TaskReport::Kind kind);  // "accepted", "duplicate", "refused", "failed", "too late", "in steps"
 
 // Calls `work` and traces the task twice: on the row of the calling thread, around its phases, and on its client's row.
 StatusOr<TaskReport> TraceTask(Tracer* tracer, std::string_view client_id, const Task& task,

@@ -402,8 +402,7 @@ TEST_P(ExamplePresetTest, NormsAndClippedSums_AreThoseOfOneExampleAtATime) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Presets, ExamplePresetTest,
-                         ::testing::Values("logistic_regression", "mlp", "mnist_cnn", "lenet5", "char_lstm",
-                                           "tiny_transformer"),
+                         ::testing::Values("logistic_regression", "mlp", "lenet5", "tiny_transformer"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(ExampleGradientsRefusedTest, BatchNorm_IsNamed) {

@@ -48,6 +48,7 @@ Status Agent::Run() {
                      .persisted = options_.persisted.get(),
                      .checkpoint = options_.checkpoint.get(),
                      .ledger = options_.ledger.get(),
+                     .examples = options_.examples.get(),
                      .trainers = options_.trainers,
                      .secure = options_.secure.get()});
   PollRequest request;

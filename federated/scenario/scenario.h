@@ -167,6 +167,7 @@ struct SelectionConfig {
 };
 
 struct PrivacyConfig {                  // what a client does to its update before it leaves it
+  std::string unit = "client";          // whom noise protects: client, example
   double clip = 0;                      // largest norm; 0: none
   double noise = 0;                     // deviation, as a multiple of clip; 0: none
   std::string noise_source = "secure";  // secure, seeded

@@ -81,7 +81,7 @@ StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(CoordinatorOptions op
   // codecs that round make an update longer.
   const PrivacyConfig& privacy = options.scenario.privacy;
   if (privacy.noise == 0 && !composition.noise.by_clients() && options.scenario.update.codec == "f32") {
-    parts.aggregation.most_norm = composition.sent_in_clips ? 1 : privacy.clip;
+    parts.aggregation.most_norm = composition.sent_in_clips ? 1 : privacy.unit == "example" ? 0 : privacy.clip;
   }
   parts.initial_model = [plan, seed = options.scenario.run.seed,
                          given = options.initial_model]() -> StatusOr<std::shared_ptr<const Model>> {

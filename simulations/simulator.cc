@@ -7,6 +7,7 @@
 
 #include "client/training/device/gpu_team.h"
 #include "client/training/device/gpu_trainer.h"
+#include "client/training/example_accounts.h"
 #include "coordinator/secure_round.h"
 #include "coordinator/stored_run.h"
 #include "engine/base/available_cores.h"
@@ -338,6 +339,14 @@ class LocalSimulation : public Simulation {
       // As safe as the versions that name what is in it: where each is synced before the next but one, so is this.
       states_ = NewStateStore(FileSystem::Default(), FolderOf(coordinator_->folder()), sync_states);
       site.states = states_.get();
+      if (ranks == nullptr) {
+        examples_ = std::make_unique<ExampleAccounts>(FileSystem::Default(),
+                                                      JoinPath(coordinator_->folder(), kExamplesFolder), sync_states);
+        site.example_keys = [accounts = examples_.get()](const Task& task, std::string_view client_id, const Plan& plan,
+                                                         int64_t examples) {
+          return accounts->Begin(task, client_id, plan, examples);
+        };
+      }
     }
     site.identities = identities_.get();
     if (ranks != nullptr) return LeadRanks(*ranks, std::move(plan));
@@ -404,6 +413,7 @@ class LocalSimulation : public Simulation {
   std::shared_ptr<Evaluator> evaluator_;
   std::unique_ptr<ServerTraining> training_;
   std::unique_ptr<ClientStateStore> states_;
+  std::unique_ptr<ExampleAccounts> examples_;
   std::unique_ptr<SimulatedIdentities> identities_;  // null: no sums in steps
   Mutex mutex_;
   Status worker_error_ GUARDED_BY(mutex_);  // the first

@@ -58,6 +58,7 @@ Status Agent::Run() {
                      .persisted = options_.persisted.get(),
                      .checkpoint = options_.checkpoint.get(),
                      .ledger = options_.ledger.get(),
+                     .examples = options_.examples.get(),
                      .trainers = options_.trainers,
                      .secure = secure ? &*secure : nullptr});
   PollRequest request;

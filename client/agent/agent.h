@@ -53,6 +53,7 @@ struct AgentOptions {
   std::shared_ptr<PersistedUpdates> persisted;  // null: updates are not written to disk
   std::shared_ptr<TrainingCheckpoint> checkpoint;  // null: an interrupted training starts anew
   std::shared_ptr<PrivacyLedger> ledger;           // null: no budget of privacy
+  std::shared_ptr<ExampleAccounts> examples;       // null: plans that protect single examples are refused
   TrainerFactory trainers = nullptr;               // null: on the host; checkpoints need the host
   // Null: plans with secure aggregation are refused.
   std::shared_ptr<const SecureIdentity> secure;

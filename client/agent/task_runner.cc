@@ -41,7 +41,13 @@ TaskRunner::TaskRunner(CoordinatorApi& api, ArtifactCache& artifacts, StopSignal
       ledger_(options.ledger),
       calls_(api, stop, std::move(options.calls)),
       trainer_(artifacts, stop, options.instruments, options.states, options.memory_budget, std::move(options.trainers),
-               options.checkpoint, std::move(options.available_memory)) {}
+               options.checkpoint, std::move(options.available_memory)) {
+  if (options.examples == nullptr) return;
+  trainer_.ProtectExamples(
+      [accounts = options.examples](const Task& task, std::string_view client_id, const Plan& plan, int64_t examples) {
+        return accounts->Begin(task, client_id, plan, examples);
+      });
+}
 
 StatusOr<TaskReport> TaskRunner::Run(const Caller& caller, const Task& task, std::span<const BoundData> data) {
   StatusOr<TaskReport> report = TraceTask(tracer_, caller.name, task, [&] { return Perform(caller, task, data); });

@@ -13,6 +13,7 @@
 #include "client/calls/coordinator_calls.h"
 #include "client/calls/stop_signal.h"
 #include "client/training/artifact_cache.h"
+#include "client/training/example_accounts.h"
 #include "client/training/task_trainer.h"
 #include "client/training/training_checkpoint.h"
 #include "engine/profile/step_monitor.h"
@@ -29,6 +30,7 @@ struct TaskRunnerOptions {
   PersistedUpdates* persisted = nullptr;                // null: updates are not written to disk
   TrainingCheckpoint* checkpoint = nullptr;             // null: an interrupted training starts anew
   PrivacyLedger* ledger = nullptr;                      // null: no budget of privacy
+  ExampleAccounts* examples = nullptr;                  // null: plans that protect single examples are refused
   TrainerFactory trainers = nullptr;                    // null: on the host; checkpoints need the host
   SecureTasks* secure = nullptr;                        // null: plans with secure aggregation are refused
 };

@@ -93,6 +93,8 @@ struct SiteOptions {
   ClientStateStore* states = nullptr;
   const UpdateAttack* attack = nullptr;  // null: none; must outlive the site
   TrainingDevice device;                 // where it trains
+  // Of plans that protect single examples; null: only "seeded" noise is trained. Thread-safe.
+  TaskTrainer::ExampleKeys example_keys = nullptr;
   // Null: updates are folded into partial sums whatever the plan says, as in a replay; must outlive the site.
   ClientIdentities* identities = nullptr;
 };

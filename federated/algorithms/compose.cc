@@ -79,6 +79,30 @@ Status ChooseCodec(const Scenario& scenario, PartSpec& part) {
       update.codec);
 }
 
+// Clip and noise are of gradients, and nothing is done to updates. What else a plan may not do to examples its own
+// check says (CheckExampleTraining).
+Status ProtectExamples(const Scenario& scenario, Composition& composition) {
+  const PrivacyConfig& privacy = scenario.privacy;
+  const auto refuse = [](std::string_view why) { return InvalidArgument("privacy.unit is \"example\", and {}", why); };
+  if (privacy.clip == 0) return refuse("privacy.clip is 0; set it to the largest norm of one example's gradient");
+  if (privacy.noise == 0) return refuse("privacy.noise is 0; set it to the noise of a step over the clip, such as 1.0");
+  if (composition.noise.any() || composition.sent_in_clips) {
+    return refuse(fmt::format("[algorithm] name = \"{}\" clips updates by the same keys; choose \"fedavg\"",
+                              scenario.algorithm.name));
+  }
+  if (scenario.secure.on()) return refuse("privacy.secure needs clipped updates; set it to \"none\"");
+  if (scenario.evaluation.federated_every > 0) {
+    return refuse("clients would measure versions without noise; set evaluation.federated_every to 0");
+  }
+  composition.mechanisms.push_back({"example_gaussian",
+                                    {{"clip", privacy.clip},
+                                     {"multiplier", privacy.noise},
+                                     {"epsilon", privacy.epsilon},
+                                     {"delta", privacy.delta},
+                                     {"source", privacy.noise_source}}});
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 StatusOr<Composition> Compose(const Scenario& scenario, const ModelLayout& layout) {
@@ -113,6 +137,10 @@ StatusOr<Composition> Compose(const Scenario& scenario, const ModelLayout& layou
   spec.max_weight = scenario.server.max_weight;
   RIVULET_RETURN_IF_ERROR(ValidateSpec(spec));
   const PrivacyConfig& privacy = scenario.privacy;
+  if (privacy.unit == "example") {
+    RIVULET_RETURN_IF_ERROR(ProtectExamples(scenario, composition));
+    return composition;
+  }
   if (privacy.clip > 0 && !composition.sent_in_clips)
     composition.mechanisms.push_back({"clip", {{"norm", privacy.clip}}});
   if (const CentralNoise& noise = composition.noise; noise.by_clients()) {

@@ -168,10 +168,11 @@ struct SelectionConfig {
 };
 
 struct PrivacyConfig {                  // what a client does to its update before it leaves it
+  std::string unit = "client";          // whom noise protects: client, example
   double clip = 0;                      // largest norm; 0: none
   double noise = 0;                     // deviation, as a multiple of clip; 0: none
   std::string noise_source = "secure";  // secure, seeded
-  double epsilon = 0;                   // budget of the run against who sees its models; 0: none
+  double epsilon = 0;                   // budget of the run against viewers of its models; 0: none
   double delta = 1e-5;                  // of every epsilon that is reported
 };
 

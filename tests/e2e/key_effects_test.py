@@ -862,6 +862,18 @@ class KeyEffects(RivuletTest):
         self.assertEqual(self.outcome(seeded)[0], self.outcome(seeded)[0])
         self.assertNotEqual(self.outcome(under)[0], self.outcome(under)[0])
 
+    def test_privacy__unit(self):
+        under = {"privacy.unit": "example", "privacy.clip": 1.0, "privacy.noise": 1.0, "privacy.noise_source": "seeded"}
+        digests, db = self.outcome(under)
+        self.assertEqual(digests, self.outcome(under)[0])
+        self.assertNotEqual(digests, self.outcome({**under, "privacy.unit": "client"})[0])
+        self.assertEqual(self.query("SELECT count(*) FROM client_rounds WHERE train_loss IS NOT NULL", db=db), [(0,)])
+        accounts = json.loads(self.run_rivulet("privacy", "accounts", next(self.folder.glob(f"{db}.models/*")), "--json", code=0).out)
+        self.assertTrue(accounts)
+        self.assertTrue(all(0 < account["epsilon"] < 1e6 and account["steps"] > 0 for account in accounts), accounts)
+        self.refused({**under, "privacy.clip": 0}, "privacy.unit", "privacy.clip")
+        self.refused({**under, "algorithm.name": "dp_fedavg"}, "privacy.unit", "dp_fedavg")
+
     PRIVATE = {"algorithm.name": "dp_fedavg", "algorithm.noise_multiplier": 3.0, "privacy.clip": 0.5}
 
     def spent(self, settings):

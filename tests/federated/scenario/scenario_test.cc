@@ -319,6 +319,7 @@ std::vector<Effect> OwnEffects() {
        [](auto& s) { return s.secure.drop_out == 0.3; },
        {{"privacy.secure", "secagg_plus"}}},
       {"privacy.least_sum", "9", [](auto& s) { return s.secure.least_sum == 9; }, {{"privacy.secure", "secagg_plus"}}},
+      {"privacy.unit", "example", [](auto& s) { return s.privacy.unit == "example"; }},
       {"privacy.clip", "2", [](auto& s) { return s.privacy.clip == 2; }},
       {"privacy.noise", "0.5", [](auto& s) { return s.privacy.noise == 0.5; }, {{"privacy.clip", "1"}}},
       {"privacy.epsilon", "2", [](auto& s) { return s.privacy.epsilon == 2; }, {{"privacy.clip", "1"}}},

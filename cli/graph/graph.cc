@@ -256,10 +256,12 @@ const RegisterCommand kGraph(65, [] {
   optimize.run = [options] { return Optimize(*options); };
 
   Command command{.name = "graph",
-                  .summary = "Inspect dataflow graphs before and after the passes, build one of a local rule, or run one over several processes.",
+                  .summary =
+                      "Inspect dataflow graphs before and after the passes, build one of a local rule, or run one over "
+                      "several processes.",
                   .example = "rivulet graph optimize mnist_cnn --training"};
-  command.subcommands = {std::move(inspect), std::move(optimize), GraphPlaceCommand(), GraphProfileCommand(),
-                         GraphBuildCommand(), GraphWorkerCommand()};
+  command.subcommands = {std::move(inspect),    std::move(optimize), GraphPlaceCommand(),
+                         GraphProfileCommand(), GraphBuildCommand(), GraphWorkerCommand()};
   return command;
 });
 

@@ -1,5 +1,5 @@
-// One unary call of the cluster's services: checks its caller, runs on a pool, and tells the handler when the caller is
-// gone. Internal to this folder.
+// Unary calls of the cluster's services. A call checks its caller, runs on a pool, and cancels its handler's work when
+// the caller is gone. Internal to this folder.
 #pragma once
 
 #include <grpcpp/grpcpp.h>

@@ -283,7 +283,7 @@ std::vector<int> Execution::Complete(int step, const Status& status) {
 }
 
 void Execution::WhenDone(Done done) {
-  RIVULET_CHECK(environment_.pool != nullptr, "a run that nobody waits for needs a pool");
+  RIVULET_CHECK(environment_.pool != nullptr, "a run without a waiting thread needs a pool");
   MutexLock lock(mutex_);
   when_done_ = std::move(done);
 }

@@ -17,7 +17,7 @@ namespace rivulet {
 namespace {
 
 constexpr char kElsewhere[] =
-    "the session runs at its target, which holds its variables; fetch what reads them, and use Run";
+    "the session runs at its target, which holds its variables; use Run, and fetch their reads";
 
 }  // namespace
 

@@ -1,4 +1,5 @@
-// The task of this process: runs its parts of steps for masters, and holds what they send until it is fetched.
+// The task of this process: it runs its parts of steps for masters, and holds their sends until another task fetches
+// them.
 #pragma once
 
 #include <chrono>

@@ -39,7 +39,10 @@ class TaskProcess {
  public:
   static constexpr char kServe[] = "TaskProcess.DISABLED_Serve";  // the test that serves until it is killed
 
-  TaskProcess(std::string cluster, int task) : cluster_(std::move(cluster)), task_(task) { Start(); }
+  TaskProcess(std::string cluster, int task, int heartbeat_ms)
+      : cluster_(std::move(cluster)), task_(task), heartbeat_ms_(heartbeat_ms) {
+    Start();
+  }
   ~TaskProcess() { Kill(SIGKILL); }
   TaskProcess(const TaskProcess&) = delete;
   TaskProcess& operator=(const TaskProcess&) = delete;
@@ -49,7 +52,8 @@ class TaskProcess {
     std::vector<std::string> arguments = {"/proc/self/exe", filter, "--gtest_also_run_disabled_tests",
                                           "--gtest_brief=1"};
     std::vector<std::string> environment = {"RIVULET_TEST_CLUSTER=" + cluster_,
-                                            "RIVULET_TEST_TASK=" + std::to_string(task_)};
+                                            "RIVULET_TEST_TASK=" + std::to_string(task_),
+                                            "RIVULET_TEST_HEARTBEAT_MS=" + std::to_string(heartbeat_ms_)};
     for (char** entry = environ; *entry != nullptr; ++entry)
       if (!std::string_view(*entry).starts_with("GTEST_")) environment.emplace_back(*entry);
     std::vector<char*> argv, envp;
@@ -75,7 +79,7 @@ class TaskProcess {
 
  private:
   const std::string cluster_;
-  const int task_;
+  const int task_, heartbeat_ms_;
   pid_t pid_ = 0;
 };
 

@@ -52,6 +52,12 @@ StatusOr<std::shared_ptr<MasterSession>> Master::CreateSession(std::string_view 
   RIVULET_RETURN_IF_ERROR(CheckCluster(config, tasks_));
   proto::ConfigProto own = config;
   own.clear_cluster_def();
+  // Said of every session over tasks by TensorFlow's client, and as it is here in any case: steps are never folded for
+  // good, and sessions share their tasks' devices and state.
+  proto::ConfigProto::Experimental& experimental = *own.mutable_experimental();
+  experimental.clear_disable_optimize_for_static_graph();
+  experimental.clear_share_cluster_devices_in_session();
+  experimental.clear_share_session_state_in_clusterspec_propagation();
   RIVULET_ASSIGN_OR_RETURN(const SessionConfig session_config, SessionConfigFrom(own));
   StatusOr<Graph> graph = Graph();
   if (!graph_def.empty()) graph = ParseGraph(graph_def);

@@ -1,5 +1,6 @@
 #include "dataflow/cluster/worker_service.h"
 
+#include "dataflow/cluster/foreign_graph.h"
 #include "dataflow/cluster/wire.h"
 #include "engine/graphdef/proto_conversion.h"
 
@@ -39,11 +40,12 @@ grpc::ServerUnaryReactor* WorkerService::RegisterGraph(grpc::CallbackServerConte
                                                        const tfw::RegisterGraphRequest* request,
                                                        tfw::RegisterGraphResponse* response) {
   return UnaryCall::Start(context, callers_, [this, request, response](const CancellationToken&, const auto& finish) {
-    worker_->RegisterGraph({request->session_handle(), request->graph_def(), request->rivulet_seed()},
-                           [response, finish](const StatusOr<std::string>& handle) {
-                             if (handle.ok()) response->set_graph_handle(*handle);
-                             finish(handle.status());
-                           });
+    worker_->RegisterGraph(
+        {request->session_handle(), WithoutForeignNames(request->graph_def()), request->rivulet_seed()},
+        [response, finish](const StatusOr<std::string>& handle) {
+          if (handle.ok()) response->set_graph_handle(*handle);
+          finish(handle.status());
+        });
   });
 }
 

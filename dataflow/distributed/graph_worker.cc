@@ -227,6 +227,9 @@ void GraphWorker::RegisterGraph(GraphRegistration request, HandleDone done) {
     RIVULET_ASSIGN_OR_RETURN(Graph graph, ParseGraph(request.graph_def));
     if (state_->options.allow) RIVULET_RETURN_IF_ERROR(state_->options.allow(graph));
     for (const auto& node : graph.nodes()) {
+      if (node->type() == "Placeholder")
+        return InvalidArgument("You must feed a value for placeholder tensor '{}' with dtype {} and shape {}",
+                               node->name(), Name(node->outputs()[0].dtype), node->outputs()[0].shape.ToString());
       if (node->device().empty() || TaskOf(node->device()) == state_->options.task) continue;
       return InvalidArgument("the graph's node '{}' is on '{}', and not on '{}'", node->name(), node->device(),
                              state_->options.task);

@@ -16,7 +16,7 @@ Status TaskCallers::Check(const grpc::ServerContextBase& context) const {
   RIVULET_ASSIGN_OR_RETURN(const PeerIdentity peer, security_.Identify(context));
   if (!peer.name || peer.name->role == kTaskRole) return absl::OkStatus();
   const Status refused = PermissionDenied(
-      "'{}' may not run graphs here; that takes a certificate of 'rivulet ca kit task/ID'", peer.name->ToString());
+      "'{}' may not run graphs here; that takes a certificate of 'rivulet ca issue task/ID'", peer.name->ToString());
   security_.LogRefusal(std::string(Message(refused)));
   return refused;
 }

@@ -3,7 +3,7 @@
 //
 //   Create ──→ (Extend, RunStep, SetUpPartialRun → RunPartialStep*)* ──→ Close
 //
-// A step's tensors travel from task to task, and only what is fed and fetched comes through here. A step computes the
+// Tensors travel from task to task; only feeds and fetches come through here. A step computes the
 // bits that a Session of one process does: placement never decides values, and random ops draw by the step's number,
 // which travels with it.
 #pragma once

@@ -40,7 +40,7 @@ class Worker(RivuletTest):
                 (["--cluster", "worker", "--job", "worker", "--task", 0, "--insecure"], "no JOB=HOST:PORT"),
                 (["--cluster", "worker=127.0.0.1:1", "--job", "ps", "--task", 0, "--insecure"], "no job 'ps'; it has worker"),
                 (["--cluster", "worker=127.0.0.1:1", "--job", "worker", "--task", 1, "--insecure"], "no task 1; it has 1"),
-                (["--cluster", "worker=127.0.0.1:1", "--job", "worker", "--task", 0], "rivulet ca kit task/ID"),
+                (["--cluster", "worker=127.0.0.1:1", "--job", "worker", "--task", 0], "rivulet ca issue task/ID"),
                 (["--cluster", "worker=192.0.2.1:1", "--job", "worker", "--task", 0, "--insecure"], "--insecure"),
                 (["--cluster", "worker=127.0.0.1:1,192.0.2.1:1", "--job", "worker", "--task", 0, "--insecure"], "192.0.2.1")]:
             with self.subTest(arguments):

@@ -1,5 +1,5 @@
-// Calls between the tasks of a graph that runs over several of them, as plain functions: TensorFlow's worker protocol
-// without its wire. dataflow/cluster implements them over gRPC; GraphWorker is the task of this process.
+// Calls between the tasks of one graph, as plain functions: TensorFlow's worker protocol without its wire.
+// dataflow/cluster implements them over gRPC. GraphWorker is the task of this process.
 //
 //   GetStatus ──→ CreateWorkerSession ──→ RegisterGraph ──→ (RunGraph, RecvTensor, CleanupGraph)* ──→
 //   DeleteWorkerSession

@@ -23,7 +23,7 @@ std::string WithoutForeignNames(std::string graph_def) {
   proto::GraphDef graph;
   if (graph_def.size() > GraphLimits().bytes ||
       !graph.ParseFromArray(graph_def.data(), static_cast<int>(graph_def.size())) ||
-      std::ranges::none_of(graph.node(), IsForeign))
+      std::none_of(graph.node().begin(), graph.node().end(), IsForeign))
     return graph_def;
   std::string prefix = "tensorflow";
   std::set<std::string_view> names;
@@ -31,7 +31,7 @@ std::string WithoutForeignNames(std::string graph_def) {
   const auto taken = [&](const proto::NodeDef& node) {
     return node.name().starts_with('_') && names.contains(prefix + node.name());
   };
-  while (std::ranges::any_of(graph.node(), taken)) prefix += "_";
+  while (std::any_of(graph.node().begin(), graph.node().end(), taken)) prefix += "_";
   names.clear();  // views of names that change now
   for (proto::NodeDef& node : *graph.mutable_node()) {
     if (node.name().starts_with('_')) node.set_name(prefix + node.name());

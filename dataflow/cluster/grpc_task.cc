@@ -4,7 +4,6 @@
 
 #include "dataflow/cluster/task_channel.h"
 #include "dataflow/cluster/wire.h"
-#include "engine/graphdef/proto_conversion.h"
 #include "proto/distributed/worker_service.grpc.pb.h"
 
 namespace rivulet {
@@ -108,7 +107,7 @@ class Task final : public RemoteTask {
         return done(Unimplemented(
             "the tensor '{}' is dead: it comes from a branch that was not taken, and the branch spans tasks", key));
       size_t repeated = kMostRepeatedBytes;
-      done(TensorFromProto(call->response.tensor(), repeated));
+      done(TensorFrom(call->response.tensor(), repeated));
     });
   }
   void CleanupGraph(int64_t step, Done done) override {

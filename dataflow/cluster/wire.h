@@ -9,6 +9,7 @@
 #include "engine/base/status.h"
 #include "proto/distributed/device_attributes.pb.h"
 #include "proto/distributed/named_tensor.pb.h"
+#include "proto/graph/tensor.pb.h"
 
 namespace rivulet {
 
@@ -17,7 +18,9 @@ inline constexpr int kMaxClusterMessageBytes = (1 << 30) + (1 << 20);
 // Bytes that the tensors of one message may make by repeating a value.
 inline constexpr size_t kMostRepeatedBytes = size_t{64} << 20;
 
-// INVALID_ARGUMENT: a tensor that is none (engine/graphdef/proto_conversion.h), by its name.
+// INVALID_ARGUMENT: a tensor that is none (engine/graphdef/proto_conversion.h); of several, by its name. Texts may
+// stand in one piece, as TensorFlow's client packs them.
+StatusOr<Tensor> TensorFrom(const proto::TensorProto& tensor, size_t& repeated);
 StatusOr<NamedTensors> TensorsFrom(const google::protobuf::RepeatedPtrField<tensorflow::NamedTensorProto>& tensors);
 void ToProto(const NamedTensors& tensors, google::protobuf::RepeatedPtrField<tensorflow::NamedTensorProto>* out);
 

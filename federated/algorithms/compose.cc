@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "engine/graph/variable_name.h"
+#include "federated/algorithms/adapter_rule.h"
 #include "federated/algorithms/algorithm.h"
 #include "federated/algorithms/most_updates.h"
 #include "federated/algorithms/secure_sums.h"
@@ -133,6 +134,7 @@ StatusOr<Composition> Compose(const Scenario& scenario, const ModelLayout& layou
   }
   RIVULET_RETURN_IF_ERROR(SetDial(scenario.server, layout, composition));
   RIVULET_RETURN_IF_ERROR(SetSecureSums(scenario, composition));
+  RIVULET_RETURN_IF_ERROR(ComposeAdapters(scenario, layout, composition));
   spec.updates_per_version = MostUpdatesOf(scenario);
   spec.max_weight = scenario.server.max_weight;
   RIVULET_RETURN_IF_ERROR(ValidateSpec(spec));

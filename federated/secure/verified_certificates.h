@@ -1,6 +1,6 @@
-// Cache of certificates that an authority has signed, for the announcements of one process: a client meets its
-// neighbours again in later rounds, and a simulation each certificate once for every neighbour. To parse and verify one
-// takes several times as long as its signature over the keys.
+// Cache of certificates that an authority has signed, for the announcements of one process. A client meets its
+// neighbours again in later rounds, and a simulation meets each certificate once for every neighbour. To parse and
+// verify one takes several times as long as to verify its signature over the keys.
 //
 // A certificate is found by the SHA-256 of its bytes and of its authority's. Days and revocations are checked at each
 // use. Thread-safe. Memory: 1 KB an entry, and as many as a cohort may have.

@@ -180,7 +180,7 @@ PollRequest Aggregator::Saying() {
   for (auto& [id, job] : jobs_) {
     const bool here = job.stage == Job::Stage::kFetched || job.stage >= Job::Stage::kFolding;
     if (!here && !std::exchange(job.heard, false)) continue;
-    request.working_on.push_back({id, job.stage >= Job::Stage::kHeld});
+    request.working_on.push_back({id, job.stage >= Job::Stage::kAnswered, job.task.step});
   }
   return request;
 }
@@ -255,11 +255,14 @@ void Aggregator::Obey(const PollRequest& request, const PollReply& reply) {
 
 void Aggregator::Begin(const Task& task) {
   run_id_ = task.run_id;
-  if (jobs_.contains(task.id)) return;  // given again, to a poll that had not heard of it
-  Job job;
-  job.task = task;
-  jobs_.emplace(task.id, std::move(job));
-  jobs_of_[task.client_id].insert(task.id);
+  if (const auto found = jobs_.find(task.id); found != jobs_.end()) {
+    if (!BeginNextStep(found->second, task)) return;  // given again, to a poll that had not heard of it
+  } else {
+    Job job;
+    job.task = task;
+    jobs_.emplace(task.id, std::move(job));
+    jobs_of_[task.client_id].insert(task.id);
+  }
   errands_.push_back([this, id = task.id](CoordinatorCalls& calls) { return FetchFor(calls, id); });
   changed_.NotifyAll();
 }
@@ -278,7 +281,7 @@ void Aggregator::HandOverIfWhole(const HandOver& wanted) {
     });
     if (!sending) dirty_ = true;
     changed_.NotifyAll();
-    return;
+    return LoseWordsThatAreGone(wanted);
   }
   if (found->second->folding > 0) return;
   const std::shared_ptr<Gathering> gathering = found->second;
@@ -286,7 +289,8 @@ void Aggregator::HandOverIfWhole(const HandOver& wanted) {
   for (const TaskRecord& record : gathering->records) jobs_.at(record.task).stage = Job::Stage::kSending;
   ++bringing_;
   errands_.push_back([this, gather = wanted.gather, gathering](CoordinatorCalls& calls) {
-    const Status brought = Bring(calls, gather, *gathering);
+    const Status brought =
+        gathering->pot == nullptr ? BringWords(calls, gather, *gathering) : Bring(calls, gather, *gathering);
     MutexLock lock(mutex_);
     --bringing_;
     changed_.NotifyAll();
@@ -315,7 +319,13 @@ void Aggregator::DropGathering(uint64_t gather) {
   gathering->gone = true;  // whoever is being added finds it so
   gatherings_.erase(found);
   for (const TaskRecord& record : gathering->records) {
-    if (const auto job = jobs_.find(record.task); job != jobs_.end()) OfferAgain(job->second);
+    const auto job = jobs_.find(record.task);
+    if (job == jobs_.end()) continue;
+    if (gathering->pot == nullptr) {
+      LoseWords(record.task);
+    } else {
+      OfferAgain(job->second);
+    }
   }
 }
 

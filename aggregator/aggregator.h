@@ -7,6 +7,9 @@
 //   clients' uploads ─→ staged, checked, folded ──→ reported as held ──→ requested ──→ sent as one partial sum
 //   aggregators' partial sums ──→ staged, checked, merged ─┘
 //
+// Under secure aggregation it passes on the steps of its clients, adds their masked words and knows no secret. Words
+// that it loses cannot be made again, so their clients drop out.
+//
 // It makes no decision about a round. The coordinator draws and replaces clients, and sets deadlines: the aggregator
 // names a task above while its client calls, and the task lapses there when the client is silent. An aggregator may
 // lose updates (it was restarted, or a partial sum could not be stored). It then reports them as no longer held, and
@@ -44,6 +47,7 @@
 #include "engine/base/mutex.h"
 #include "engine/base/rate_limited_log.h"
 #include "federated/aggregation/aggregation.h"
+#include "federated/secure/protocol.h"
 #include "federated/transport/coordinator_api.h"
 
 namespace rivulet {
@@ -111,17 +115,20 @@ class Aggregator final : public CoordinatorApi {
       kOffered,  // waits for its client's poll
       kGiven,
       kFolding,
-      kHeld,     // in its gathering's sum
-      kSending,  // on its way to the parent
+      kAnswered,  // of a task in steps: the parent has this step's answer
+      kHeld,      // in its gathering's sum
+      kSending,   // on its way to the parent
     } stage = Stage::kFetched;
     Task task;
     bool heard = false;       // of its client, since the last report to the parent
     bool held_below = false;  // by the aggregator that serves the client
     bool kept = false;        // its update is on disk
   };
-  // The tasks of one partial sum.
+  // The tasks of one partial sum, or of one sum of masked words; of those the records have names alone.
   struct Gathering {
-    std::unique_ptr<RoundAccumulator> pot;
+    std::unique_ptr<RoundAccumulator> pot;  // null: of words
+    Mutex words_mutex;                      // after the aggregator's
+    std::vector<std::byte> words GUARDED_BY(words_mutex);
     int64_t base_version = 0;
     std::vector<TaskRecord> records;
     int folding = 0;    // that are being added
@@ -152,8 +159,8 @@ class Aggregator final : public CoordinatorApi {
   void FailUp(TaskFailure failure) REQUIRES(mutex_);  // and forgets the task
   Status FetchFor(CoordinatorCalls& calls, const TaskId& task) EXCLUDES(mutex_);
   Status Bring(CoordinatorCalls& calls, uint64_t gather, Gathering& gathering) EXCLUDES(mutex_);
-  StatusOr<std::string> FetchBlob(CoordinatorCalls& calls, const Caller& caller, const Digest& plan, const BlobId& blob)
-      EXCLUDES(mutex_);
+  StatusOr<std::string> FetchBlob(CoordinatorCalls& calls, const Caller& caller, const Digest& plan, const BlobId& blob,
+                                  int step) EXCLUDES(mutex_);
   void ForgetBlobs() REQUIRES(mutex_);  // that no task names
 
   // api.cc: the side of the clients.
@@ -170,6 +177,8 @@ class Aggregator final : public CoordinatorApi {
   Job* JobOf(const Caller& caller, const TaskId& task) REQUIRES(mutex_);  // null: it has no such task here
   StatusOr<Intake::Begun> Begin(const Caller& caller, const Submission& submission) EXCLUDES(mutex_);
   StatusOr<Intake::Begun> BeginUpload(const Caller& caller, const Submission& submission) REQUIRES(mutex_);
+  // The answer to a submission of a task that is not here.
+  StatusOr<Intake::Begun> WhereTaskIsUnknown(const Caller& caller, const TaskId& task) const REQUIRES(mutex_);
   StatusOr<std::shared_ptr<Gathering>> Open(const Task& task) REQUIRES(mutex_);
   StatusOr<SubmitResult> TakeUpdate(const Upload::Whole& whole, StatusOr<ArrivedUpdate> update) EXCLUDES(mutex_);
   // Starts the fold of a received update: gives its gathering and sets its stage to kFolding; null if `result` has the
@@ -178,6 +187,29 @@ class Aggregator final : public CoordinatorApi {
       REQUIRES(mutex_);
   SubmitResult FoldInto(const std::shared_ptr<Gathering>& gathering, const Task& of, ArrivedUpdate update)
       EXCLUDES(mutex_);
+
+  // secure_steps.cc: secure aggregation.
+  const secure::SecureProtocol* ProtocolOf(const Task& task) const REQUIRES(mutex_);
+  static bool BeginNextStep(Job& job, const Task& task);  // false: it is none
+  // The input of a step is for its client alone.
+  bool MayFetch(const Caller& caller, const BlobId& blob) const REQUIRES(mutex_);
+  StatusOr<Intake::Begun> BeginStepAnswer(const Caller& caller, const Submission& submission) REQUIRES(mutex_);
+  StatusOr<SubmitResult> RelayAnswer(const Submission& submission, std::span<const std::byte> bytes) EXCLUDES(mutex_);
+  StatusOr<SubmitResult> TakeWords(const Submission& submission, std::span<const std::byte> bytes) EXCLUDES(mutex_);
+  std::shared_ptr<Gathering> OpenWords(const Task& task) REQUIRES(mutex_);
+  static void AddTo(Gathering& gathering, std::span<const std::byte> words, int word_bits);
+  // Of `tasks`, which are like `of`, the words are in the sum. False: they are not wanted.
+  bool Hold(Gathering& gathering, const Task& of, std::span<const TaskId> tasks) REQUIRES(mutex_);
+  void LoseWords(const TaskId& task) REQUIRES(mutex_);
+  // Which are neither here nor above: of a process before this one, or of a parent before its own.
+  void LoseWordsThatAreGone(const HandOver& wanted) REQUIRES(mutex_);
+  // What a caller says of its answer to the step that `job` is at.
+  void NoteAnswered(Job& job, bool below) REQUIRES(mutex_);
+  Status BringWords(CoordinatorCalls& calls, uint64_t gather, Gathering& gathering) EXCLUDES(mutex_);
+  StatusOr<Intake::Begun> BeginSummedWords(const Caller& caller, const Submission& submission, const Task& one)
+      REQUIRES(mutex_);
+  StatusOr<SubmitResult> TakeSummedWords(const Caller& caller, const Task& one, std::span<const std::byte> bytes,
+                                         size_t word_bytes) EXCLUDES(mutex_);
 
   // persisted_updates.cc: updates on disk.
   PersistedUpdates PersistedOf(const std::string& client_id) const;

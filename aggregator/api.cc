@@ -144,10 +144,14 @@ Aggregator::Job* Aggregator::JobOf(const Caller& caller, const TaskId& task) {
 void Aggregator::NoteWorkingOn(const PollRequest& request, std::set<TaskId>* named, PollReply* reply) {
   for (const TaskProgress& progress : request.working_on) {
     if (Job* const job = JobOf(request.caller, progress.task); job != nullptr) {
-      named->insert(progress.task);
       job->heard = true;
-      job->held_below = progress.held && request.serves.kind == Serves::Kind::kNames;
+      const bool below = request.serves.kind == Serves::Kind::kNames;
+      // Of a step that is behind this one it has yet to hear of it.
+      if (progress.step != job->task.step) continue;
+      named->insert(progress.task);
+      job->held_below = progress.held && below;
       if (job->stage == Job::Stage::kOffered) job->stage = Job::Stage::kGiven;  // it has it still
+      if (progress.held) NoteAnswered(*job, below);
       continue;
     }
     const std::optional<TaskName> name = TaskNameOf(progress.task, request.caller.run_id);
@@ -161,9 +165,12 @@ void Aggregator::Give(const std::string& client_id, const std::set<TaskId>& name
   if (tasks == jobs_of_.end()) return;
   for (const TaskId& task : tasks->second) {
     Job& job = jobs_.at(task);
-    const bool again = job.stage == Job::Stage::kGiven && !named.contains(task);
-    if (*want <= 0 || (job.stage != Job::Stage::kOffered && !again)) continue;
-    job.stage = Job::Stage::kGiven;
+    const bool answered = job.stage == Job::Stage::kAnswered;
+    const bool again = (answered || job.stage == Job::Stage::kGiven) && !named.contains(task);
+    if (job.stage != Job::Stage::kOffered && !again) continue;
+    if (job.task.step > 0) ++*want;  // it is no new task
+    if (*want <= 0) continue;
+    if (!answered) job.stage = Job::Stage::kGiven;
     job.heard = true;
     job.held_below = false;
     reply->tasks.push_back(job.task);
@@ -240,6 +247,7 @@ StatusOr<std::unique_ptr<ChunkReader>> Aggregator::Fetch(const Caller& caller, c
   if (found == blobs_.end()) {
     return NotFound("this aggregator has no blob {}, or no longer; poll for the current task", blob.digest.Hex());
   }
+  if (!MayFetch(caller, blob)) return NotFound("blob {} is the input of another client's step", blob.digest.Hex());
   const std::shared_ptr<const std::string> bytes = found->second;
   if (offset < 0 || offset > std::ssize(*bytes)) {
     return OutOfRange("offset {} is not within the {} bytes of blob {}", offset, bytes->size(), blob.digest.Hex());
@@ -252,7 +260,7 @@ Status Aggregator::Fail(const Caller& caller, const TaskFailure& failure) {
   MutexLock lock(mutex_);
   RIVULET_RETURN_IF_ERROR(CheckCall(caller));
   const Job* const job = JobOf(caller, failure.task);
-  if (job == nullptr || job->stage > Job::Stage::kGiven) {
+  if (job == nullptr || (job->stage > Job::Stage::kGiven && job->stage != Job::Stage::kAnswered)) {
     return NotFound("'{}' has no task '{}' here", caller.name, failure.task);
   }
   FailUp(failure);
@@ -288,14 +296,23 @@ StatusOr<Intake::Begun> Aggregator::Begin(const Caller& caller, const Submission
     case Submission::Kind::kPartial:
       return BeginPartial(caller, submission);
     case Submission::Kind::kStep:
-      return Unimplemented(
-          "'{}' answers a step of secure aggregation, and an aggregator forwards none; connect the client to the "
-          "coordinator",
-          caller.name);
+      return BeginStepAnswer(caller, submission);
     case Submission::Kind::kState:
       break;
   }
   return PermissionDenied("'{}' sends client state; an aggregator's clients keep it on their disks", caller.name);
+}
+
+StatusOr<Intake::Begun> Aggregator::WhereTaskIsUnknown(const Caller& caller, const TaskId& task) const {
+  if (over_) return RefusedWriter("the run is over");
+  const auto member = members_.find(caller.name);
+  if (member == members_.end() || !member->second.confirmed) {
+    return Unavailable("this aggregator does not know the coordinator's answer for '{}' yet; ask again", caller.name);
+  }
+  if (const auto& last = member->second.outcome; last && last->task == task) {
+    return last->end == TaskEnd::kFolded ? Duplicate() : RefusedWriter(last->reason);
+  }
+  return NotFound("client '{}' has no task '{}'", caller.name, task);
 }
 
 StatusOr<Intake::Begun> Aggregator::BeginUpload(const Caller& caller, const Submission& submission) {
@@ -303,22 +320,16 @@ StatusOr<Intake::Begun> Aggregator::BeginUpload(const Caller& caller, const Subm
   if (submission.step != 0)
     return InvalidArgument("task '{}' has no step {}; its only step is 0", task, submission.step);
   Job* const job = JobOf(caller, task);
-  if (job == nullptr) {
-    if (over_) return RefusedWriter("the run is over");
-    const auto member = members_.find(caller.name);
-    if (member == members_.end() || !member->second.confirmed) {
-      return Unavailable("this aggregator does not know the coordinator's answer for '{}' yet; ask again", caller.name);
-    }
-    if (const auto& last = member->second.outcome; last && last->task == task) {
-      return last->end == TaskEnd::kFolded ? Duplicate() : RefusedWriter(last->reason);
-    }
-    return NotFound("client '{}' has no task '{}'", caller.name, task);
+  if (job == nullptr) return WhereTaskIsUnknown(caller, task);
+  if (ProtocolOf(job->task) != nullptr) {
+    return InvalidArgument("task '{}' is of a secure sum, and its update comes masked", task);
   }
   switch (job->stage) {
     case Job::Stage::kFetched:
       return Unavailable("the inputs of task '{}' are being fetched again; ask again", task);
     case Job::Stage::kFolding:
       return Unavailable("this update is being folded; ask again");
+    case Job::Stage::kAnswered:
     case Job::Stage::kHeld:
     case Job::Stage::kSending:
       return Duplicate();

@@ -4,6 +4,7 @@
 
 #include "aggregator/aggregator.h"
 #include "aggregator/blobs.h"
+#include "federated/secure/messages.h"
 #include "federated/updates/site_partial_bytes.h"
 
 namespace rivulet {
@@ -46,10 +47,12 @@ Status Aggregator::FetchFor(CoordinatorCalls& calls, const TaskId& task) {
   Caller caller;
   std::string client_id;
   bool keep;
+  int step;
   {
     MutexLock lock(mutex_);
     const auto job = jobs_.find(task);
     if (job == jobs_.end() || job->second.stage != Job::Stage::kFetched) return absl::OkStatus();
+    step = job->second.task.step;
     plan = job->second.task.plan;
     client_id = job->second.task.client_id;
     keep = job->second.task.keep;
@@ -64,7 +67,7 @@ Status Aggregator::FetchFor(CoordinatorCalls& calls, const TaskId& task) {
       MutexLock lock(mutex_);
       if (blobs_.contains(KeyOf(blob))) continue;
     }
-    StatusOr<std::string> fetched = FetchBlob(calls, caller, plan, blob);
+    StatusOr<std::string> fetched = FetchBlob(calls, caller, plan, blob, step);
     if (absl::IsCancelled(fetched.status()) || absl::IsPermissionDenied(fetched.status())) return fetched.status();
     StatusOr<AggregatorPlan> read = AggregatorPlan{};
     const bool is_plan = blob == blobs[0];
@@ -92,7 +95,9 @@ Status Aggregator::FetchFor(CoordinatorCalls& calls, const TaskId& task) {
     MutexLock lock(mutex_);
     const auto job = jobs_.find(task);
     // Meanwhile it may have been given up and brought all the same.
-    if (job == jobs_.end() || job->second.stage != Job::Stage::kFetched) return absl::OkStatus();
+    if (job == jobs_.end() || job->second.stage != Job::Stage::kFetched || job->second.task.step != step) {
+      return absl::OkStatus();
+    }
     job->second.kept = kept;
     job->second.stage = job->second.kept ? Job::Stage::kFolding : Job::Stage::kOffered;
     ForgetBlobs();
@@ -107,7 +112,7 @@ Status Aggregator::FetchFor(CoordinatorCalls& calls, const TaskId& task) {
 // The plan comes first, and says how long the others may be. Tasks of many versions together are bounded too: what is
 // kept already counts.
 StatusOr<std::string> Aggregator::FetchBlob(CoordinatorCalls& calls, const Caller& caller, const Digest& plan,
-                                            const BlobId& blob) {
+                                            const BlobId& blob, int step) {
   int64_t most = options_.calls.max_plan_bytes, kept = 0;
   {
     MutexLock lock(mutex_);
@@ -115,6 +120,10 @@ StatusOr<std::string> Aggregator::FetchBlob(CoordinatorCalls& calls, const Calle
       const auto known = plans_.find(plan);
       if (known == plans_.end()) return NotFound("the plan of its task was removed");
       most = blob.form == BlobId::Form::kModel ? known->second.most_model_bytes : known->second.most_broadcast_bytes;
+      constexpr auto kMost = static_cast<size_t>(secure::kMostMembers);
+      if (step > 0 && blob.form != BlobId::Form::kModel) {
+        most = std::max(most, static_cast<int64_t>(secure::MostInputBytes(step, kMost, kMost)));
+      }
     }
     for (const auto& [key, bytes] : blobs_) kept += std::ssize(*bytes);
   }

@@ -35,6 +35,7 @@ StatusOr<Intake::Begun> Aggregator::BeginPartial(const Caller& caller, const Sub
   if (one == nullptr || !plans_.contains(one->plan)) {
     return RefusedWriter("its round is closed and has the updates that arrived in time");
   }
+  if (ProtocolOf(*one) != nullptr) return BeginSummedWords(caller, submission, *one);
   const AggregationSpec& spec = plans_.at(one->plan).of(one->kind);
   if (std::string why = WrongSize("a partial", submission.bytes, MostSitePartialBytes(spec)); !why.empty()) {
     return RefusedWriter(std::move(why));

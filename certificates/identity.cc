@@ -38,9 +38,9 @@ StatusOr<NodeIdentity> LoadIdentity(FileSystem& fs, const Clock& clock, const st
     RIVULET_ASSIGN_OR_RETURN(list, read(kRevokedList));
   }
   RevocationRecord nothing_before(fs, "");
-  RIVULET_ASSIGN_OR_RETURN(
-      identity.revoked,
-      (record != nullptr ? record : &nothing_before)->Take(list, path_of(kRevokedList), identity.authority));
+  RevocationRecord& lists = record != nullptr ? *record : nothing_before;
+  RIVULET_ASSIGN_OR_RETURN(identity.revoked, lists.Take(list, path_of(kRevokedList), identity.authority));
+  if (list && lists.fault().empty()) identity.revoked_pem = *list;
   const int64_t now = clock.UnixMs() / 1000;
   const RevocationList* revoked = identity.revoked ? &*identity.revoked : nullptr;
   for (const CertificatePurpose purpose : {CertificatePurpose::kConnect, CertificatePurpose::kServe}) {

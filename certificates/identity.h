@@ -26,6 +26,7 @@ struct NodeIdentity {
   // By which a peer's certificate is verified (VerifyCertificate); no list when the folder has none.
   Certificate authority;
   std::optional<RevocationList> revoked;
+  std::string revoked_pem = {};  // of `revoked`, to be passed on; "": the folder's list is not the one in force
 };
 
 // Reads `folder` and holds all of it against each other at the time of `clock`: the key is the certificate's and

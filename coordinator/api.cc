@@ -55,7 +55,7 @@ Task Rounds::MakeTask(Offer offer) const {
   task.state_of = states_.Of(task.kind, task.client_id, task.base_version);
   const bool served = !offer.lease.site.empty() && offer.lease.site != task.client_id;
   const bool travels = served && offer.lease.via.empty();  // an aggregator's clients keep their own
-  const std::shared_ptr<Attempt>& attempt = task.kind == TaskKind::kTrain ? attempt_ : evaluation_;
+  const std::shared_ptr<Attempt>& attempt = AttemptOf(task.kind);
   if (parts_.keeps_state && !task.state_of.empty() && attempt != nullptr && travels) {
     const BlobId state = StateBlobOf(task.state_of);
     task.inputs.push_back({"state", state});
@@ -206,7 +206,7 @@ Status Rounds::Fail(const Caller& caller, const TaskFailure& failure) {
   const TaskId& task = failure.task;
   // What is summed in steps comes in words alone, and is refused by no one else.
   const std::optional<TaskName> named = TaskNameOf(task, run_id_);
-  const bool in_steps = parts_.steps > 1 && named && named->kind == TaskKind::kTrain;
+  const bool in_steps = parts_.steps > 1 && named;
   const bool refused = failure.code == TaskFailure::Code::kBadUpdate && !in_steps;
   const std::string sentence = SentenceOf(failure);
   Status status;

@@ -47,7 +47,7 @@ struct Attempt {
   };
   std::map<std::string, KeptState> states;
   std::unique_ptr<RoundAccumulator> accumulator;
-  std::unique_ptr<SecureRound> secure;  // of training whose updates are summed in steps; else null
+  std::unique_ptr<SecureRound> secure;  // where its tasks are summed in steps; else null
   // Inputs of steps that its clients may fetch, by the blob's digest and the task. Those of several may be the same
   // bytes.
   std::map<std::pair<std::string, TaskId>, std::shared_ptr<const std::string>> step_inputs;

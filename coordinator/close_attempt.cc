@@ -45,15 +45,18 @@ AttemptCloser::AttemptCloser(CoordinatorSetup& setup, Around around)
       stop_rule_(std::move(setup.stop_rule)),
       last_round_(setup.last_round),
       sums_(setup.parts.aggregation.secure.min_survivors),
+      measured_sums_(setup.parts.evaluation.secure.min_survivors),
       writer_(*around_.history, *setup.models, ThreadExecutor("writes", 1), Clock::System(), WriterOptions(),
               setup.model_rows, around_.versions.current()->row.round) {
   if (!setup.resumed || parts_.steps == 1) return;
   const auto rows = around_.history->ClientRounds(setup.run_id, around_.versions.current()->row.round);
   if (!rows.ok()) return;  // nothing is compared with the next sum
-  std::set<std::string> before;
+  std::set<std::string> before, measured;
   for (const ClientRoundRow& row : *rows)
-    if (row.kind == Name(TaskKind::kTrain) && row.status == Name(TaskEnd::kFolded)) before.insert(row.client_id);
+    if (row.status == Name(TaskEnd::kFolded))
+      (row.kind == Name(TaskKind::kTrain) ? before : measured).insert(row.client_id);
   sums_.Read(std::move(before));
+  measured_sums_.Read(std::move(measured));
 }
 
 VersionWriter::Options AttemptCloser::WriterOptions() {
@@ -230,18 +233,17 @@ AttemptCloser::Outcome AttemptCloser::MakeRound(AttemptJob& job) {
   if (std::string warning = LossWarning(made->lost_fraction, parts_.aggregation); !warning.empty()) {
     end.warnings.push_back(std::move(warning));
   }
-  CompareSums(job, end);
+  CompareSums(job, end, sums_);
   outcome.pending.version = *std::move(version);
   return outcome;
 }
 
-void AttemptCloser::CompareSums(const AttemptJob& job, AttemptEnd& end) {
+void AttemptCloser::CompareSums(const AttemptJob& job, AttemptEnd& end, SumDifference& sums) const {
   if (job.attempt->secure == nullptr || !job.attempt->secure->WasRead()) return;
   std::set<std::string> clients;
   for (const Lease& lease : job.leases)
     if (lease.state == Lease::State::kFolded) clients.insert(lease.client_id);
-  if (std::string warning = sums_.Read(std::move(clients)); !warning.empty())
-    end.warnings.push_back(std::move(warning));
+  if (std::string warning = sums.Read(std::move(clients)); !warning.empty()) end.warnings.push_back(std::move(warning));
 }
 
 // What the attempt spends counts if it is abandoned, too. `exhausted`: why none may follow.
@@ -258,7 +260,7 @@ AttemptCloser::Outcome AttemptCloser::AbandonRound(AttemptJob& job) {
   AttemptEnd& end = outcome.pending.end;
   end.status = "abandoned";
   end.reason = std::get<Abandon>(job.action).reason;
-  CompareSums(job, end);
+  CompareSums(job, end, sums_);
   end.finished_unix_ms = around_.clock.UnixMs();
   attempt.traced_until = ProfileNanos();
   (void)attempt.accumulator->Close();
@@ -272,7 +274,7 @@ AttemptCloser::Outcome AttemptCloser::AbandonRound(AttemptJob& job) {
 }
 
 // Nothing of the run depends on what is measured, so that what cannot be summed is a reason and no failure.
-AttemptCloser::Outcome AttemptCloser::FinishEvaluation(AttemptJob& job) const {
+AttemptCloser::Outcome AttemptCloser::FinishEvaluation(AttemptJob& job) {
   Attempt& attempt = *job.attempt;
   Outcome outcome;
   AttemptEnd& end = outcome.pending.end;
@@ -284,6 +286,7 @@ AttemptCloser::Outcome AttemptCloser::FinishEvaluation(AttemptJob& job) const {
     end.reason = Message(measures.status());
     if (measures.ok()) end.federated = *std::move(measures);
   }
+  CompareSums(job, end, measured_sums_);
   end.status = end.reason.empty() ? "measured" : "abandoned";
   end.aggregate_seconds = attempt.accumulator->fold_seconds();
   end.finished_unix_ms = around_.clock.UnixMs();

@@ -60,8 +60,8 @@ class AttemptCloser {
   Outcome AbandonRound(AttemptJob& job);
   Status Charge(AttemptEnd& end, std::string& exhausted) const;
   // Warns where the attempt's sum was read and is nearly that of the one before.
-  void CompareSums(const AttemptJob& job, AttemptEnd& end);
-  Outcome FinishEvaluation(AttemptJob& job) const;
+  void CompareSums(const AttemptJob& job, AttemptEnd& end, SumDifference& sums) const;
+  Outcome FinishEvaluation(AttemptJob& job);
   EvaluationReport ReportOfEvaluation(const PendingAttempt& pending) const;
   // Takes its leases. `room` is memory for the tasks; none are in it.
   ClosedAttempt Closed(AttemptJob& job, std::vector<ClosedAttempt::ClosedTask> room) const;
@@ -76,7 +76,7 @@ class AttemptCloser {
   const Around around_;
   StopRule stop_rule_;
   int64_t last_round_;
-  SumDifference sums_;  // of secure aggregation
+  SumDifference sums_, measured_sums_;  // of secure aggregation
   // None: the memory of a cohort's, which is had anew from the system otherwise.
   std::vector<Action> offers_;
   std::vector<ClosedAttempt::ClosedTask> closed_;

@@ -57,7 +57,9 @@ StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(CoordinatorOptions op
     parts.most_state_bytes += 64 + std::ssize(part.name) + part.elements * static_cast<int64_t>(sizeof(float));
   }
   RIVULET_ASSIGN_OR_RETURN(const secure::SecureProtocol* const protocol, SteppedProtocol(parts.aggregation));
-  if (protocol != nullptr) {
+  // Where other processes train for a simulation, nobody plays its clients' halves. The sums are the same without keys.
+  const bool with_keys = options.enforce_deadline || options.identity != nullptr;
+  if (protocol != nullptr && with_keys) {
     parts.steps = protocol->steps;
     parts.sum_step = protocol->sum_step;
     const secure::SecureSettings settings = secure::SettingsOf(parts.aggregation.secure, parts.aggregation.sum_bits());
@@ -79,7 +81,7 @@ StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(CoordinatorOptions op
   // codecs that round make an update longer.
   const PrivacyConfig& privacy = options.scenario.privacy;
   if (privacy.noise == 0 && !composition.noise.by_clients() && options.scenario.update.codec == "f32") {
-    parts.aggregation.most_norm = composition.sent_in_clips ? 1 : privacy.clip;
+    parts.aggregation.most_norm = composition.sent_in_clips ? 1 : privacy.unit == "example" ? 0 : privacy.clip;
   }
   parts.initial_model = [plan, seed = options.scenario.run.seed,
                          given = options.initial_model]() -> StatusOr<std::shared_ptr<const Model>> {

@@ -69,14 +69,18 @@ Status AddSelection(const CoordinatorOptions& options, RunRules& rules) {
   return absl::OkStatus();
 }
 
-// Clients train before the first step, which so has most of the deadline; the others are a message each.
+// Before the first step clients poll, and before the sum's they train; the other steps are a message each. All
+// deadlines together are the attempt's.
 void SetSteps(const RunParts& parts, const ServerConfig& server, bool enforce_deadline, RunRules& rules) {
   rules.barriers.resize(static_cast<size_t>(parts.steps - 1));
   rules.sum_step = parts.sum_step;
   if (!enforce_deadline) return;
   for (size_t step = 0; step < rules.barriers.size(); ++step) {
-    const double seconds = step == 0 ? server.deadline_seconds * 0.75 : 2 * server.lease_seconds;
-    rules.barriers[step].deadline_ms = static_cast<int64_t>(std::min(seconds, server.deadline_seconds) * 1000);
+    const double message = std::min(server.deadline_seconds / 12, 2 * server.lease_seconds);
+    const double seconds = step == 0                                     ? server.deadline_seconds / 4
+                           : step == static_cast<size_t>(parts.sum_step) ? server.deadline_seconds / 2
+                                                                         : message;
+    rules.barriers[step].deadline_ms = static_cast<int64_t>(seconds * 1000);
   }
 }
 
@@ -145,6 +149,9 @@ StatusOr<RunRules> RulesOf(const CoordinatorOptions& options, const RunParts& pa
   rules.evaluation.every = evaluation.federated_every;
   rules.evaluation.clients = evaluation.federated_clients > 0 ? evaluation.federated_clients : server.clients_per_round;
   rules.evaluation.min_reports = DefaultMinReports(rules.evaluation.clients);
+  if (parts.evaluation.secure.on()) {
+    rules.evaluation.min_reports = std::max(rules.evaluation.min_reports, parts.evaluation.secure.min_survivors);
+  }
   rules.max_attempts = server.max_attempts;
   if (options.enforce_deadline) {
     rules.deadline_ms = static_cast<int64_t>(server.deadline_seconds * 1000);
@@ -236,8 +243,8 @@ std::string DescribeAggregation(const AggregationSpec& spec) {
 }
 
 // Whom the sums of a full cohort protect, in a sentence.
-std::string DescribeSecureSums(const AggregationSpec& spec, int64_t cohort) {
-  if (spec.secure.protocol == "arithmetic") {
+std::string DescribeSecureSums(const AggregationSpec& spec, int64_t cohort, bool with_keys) {
+  if (!with_keys) {
     return "updates are summed by the arithmetic of secure aggregation without keys, which hides nothing";
   }
   const secure::GraphNeeds needs = secure::NeedsOf(secure::SettingsOf(spec.secure, spec.sum_bits()), cohort);
@@ -325,12 +332,13 @@ StatusOr<CoordinatorSetup> NewRun(CoordinatorOptions options, RunParts parts, co
       {setup.run_id, {}, run.created_at, "info", "aggregation", DescribeAggregation(parts.aggregation)}};
   if (parts.aggregation.secure.on()) {
     const char* const level = parts.steps > 1 ? "info" : "warning";
-    events.push_back({setup.run_id,
-                      {},
-                      run.created_at,
-                      level,
-                      "aggregation",
-                      DescribeSecureSums(parts.aggregation, options.scenario.server.clients_per_round)});
+    events.push_back(
+        {setup.run_id,
+         {},
+         run.created_at,
+         level,
+         "aggregation",
+         DescribeSecureSums(parts.aggregation, options.scenario.server.clients_per_round, parts.steps > 1)});
   }
   if (!options.trained_on.empty()) {
     events.push_back({setup.run_id, {}, run.created_at, "info", kDeviceSource, DeviceSentence(options.trained_on)});

@@ -67,7 +67,7 @@ std::vector<Action> Rounds::Feed(const Event& event, std::vector<Action> room) {
   std::shared_ptr<Attempt> closed;  // by the Close that goes before what becomes of it
   // Copied: the machine clears its own once the job is done, and polls change them until then.
   std::vector<Lease> leases;
-  int next_step = 0;
+  std::map<TaskKind, NextStep> next_steps;
   for (const Action& action : actions) {
     RIVULET_VLOG(1, "{}", rivulet::Describe(action, run_id_));
     if (options_.observer.on_action) {
@@ -81,8 +81,10 @@ std::vector<Action> Rounds::Feed(const Event& event, std::vector<Action> room) {
         TaskEntry& record = AttemptOf(offer->lease.kind)->tasks.at(offer->lease.task);
         if (!record.taken) record.taken = clock_.Now();
       } else if (offer->lease.step > 0) {
-        next_step = offer->lease.step;
-        if (listener_ != nullptr) listener_->OnNews(offer->lease.client_id);
+        NextStep& next = next_steps[offer->lease.kind];
+        next.step = offer->lease.step;
+        next.clients.insert(offer->lease.client_id);
+        if (listener_ != nullptr) listener_->OnNews(offer->lease.site);
       } else {
         BeginTask(*offer);
         if (listener_ != nullptr) listener_->OnNews(offer->lease.client_id);
@@ -115,7 +117,7 @@ std::vector<Action> Rounds::Feed(const Event& event, std::vector<Action> room) {
     ++epoch_;
     work_.NotifyAll();
   }
-  if (next_step > 0) BeginSecureStep(next_step, actions);
+  for (const auto& [kind, next] : next_steps) BeginSecureStep(kind, next, actions);
   return actions;
 }
 
@@ -135,14 +137,18 @@ void Rounds::BeginAttempt(TaskKind kind, int64_t round, int64_t number) {
   auto aggregation = Aggregation::Create(kind == TaskKind::kTrain ? parts_.aggregation : parts_.evaluation);
   RIVULET_CHECK(aggregation.ok(), "{}", Message(aggregation.status()));  // was created once before
   attempt->accumulator = std::make_unique<RoundAccumulator>(*std::move(aggregation));
-  if (kind == TaskKind::kTrain && parts_.steps > 1) {
-    const Versions::Version base = versions_.Of(round - 1);
+  if (parts_.steps > 1) {
+    const bool measures = kind == TaskKind::kEvaluate;
+    const int64_t version = measures ? round : round - 1;
+    const Versions::Version base = versions_.Of(version);
     const secure::Session session = {.run = run_id_,
                                      .plan = parts_.plan_digest,
                                      .model = base->sent_digest,
-                                     .version = static_cast<uint64_t>(round - 1),
-                                     .attempt = static_cast<uint32_t>(number)};
-    auto secure = SecureRound::Create(parts_.aggregation, session, options_.identity(), clock_.UnixMs() / 1000);
+                                     .version = static_cast<uint64_t>(version),
+                                     .attempt = static_cast<uint32_t>(number),
+                                     .measures = measures};
+    auto secure = SecureRound::Create(measures ? parts_.evaluation : parts_.aggregation, session, options_.identity(),
+                                      clock_.UnixMs() / 1000);
     RIVULET_CHECK(secure.ok(), "{}", Message(secure.status()));  // was created once before
     attempt->secure = *std::move(secure);
   }

@@ -37,6 +37,7 @@
 #include "coordinator/versions.h"
 #include "engine/base/mutex.h"
 #include "federated/numbers/number_rule.h"
+#include "federated/secure/messages.h"
 
 namespace rivulet {
 
@@ -146,6 +147,9 @@ class Rounds final : public ClientRounds {
   std::shared_ptr<Attempt>& AttemptOf(TaskKind kind) REQUIRES(mutex_) {
     return kind == TaskKind::kTrain ? attempt_ : evaluation_;
   }
+  const std::shared_ptr<Attempt>& AttemptOf(TaskKind kind) const REQUIRES(mutex_) {
+    return kind == TaskKind::kTrain ? attempt_ : evaluation_;
+  }
   std::shared_ptr<Attempt> AttemptOf(const TaskId& task) REQUIRES(mutex_);  // of an open task; null: there is none
   TaskEntry* EntryOf(const TaskId& task) REQUIRES(mutex_);  // in an open attempt; null: in none, or no longer
   // Whether a site that says that it has this task can have it from the version that the task starts from now.
@@ -183,9 +187,17 @@ class Rounds final : public ClientRounds {
                               const std::string& client_id, std::span<const std::byte> bytes) EXCLUDES(mutex_);
   SubmitResult TakeWords(const std::shared_ptr<Attempt>& attempt, const TaskId& task, const std::string& client_id,
                          std::span<const std::byte> bytes) EXCLUDES(mutex_);
+  StatusOr<Intake::Begun> BeginSummedWords(const std::shared_ptr<Attempt>& attempt, const Caller& caller,
+                                           const Submission& submission) REQUIRES(mutex_);
+  StatusOr<SubmitResult> TakeSummedWords(const std::shared_ptr<Attempt>& attempt, const std::string& aggregator,
+                                         const secure::SummedWordsMessage& words) EXCLUDES(mutex_);
   Status SettleSum(Attempt& attempt) EXCLUDES(mutex_);
   // Where the machine has begun another step, so does the protocol's half.
-  void BeginSecureStep(int step, std::vector<Action>& actions) REQUIRES(mutex_);
+  struct NextStep {
+    int step = 0;
+    std::set<std::string, std::less<>> clients;  // that go on
+  };
+  void BeginSecureStep(TaskKind kind, const NextStep& next, std::vector<Action>& actions) REQUIRES(mutex_);
   void AddStepInput(Task& task) const REQUIRES(mutex_);
 
   // site_states.cc

@@ -53,12 +53,11 @@ Status RunCoordinator::CheckCaller(const Caller& caller) const {
 
 StatusOr<PollReply> RunCoordinator::Poll(const PollRequest& request) {
   RIVULET_RETURN_IF_ERROR(CheckCaller(request.caller));
-  // A simulation's sites are in its own process, and hold the secrets of each of their clients.
-  const bool plays_clients = request.serves.kind == Serves::Kind::kAny && !setup_.options.enforce_deadline;
-  if (setup_.parts.steps > 1 && request.serves.kind != Serves::Kind::kItself && !plays_clients) {
+  // A simulation's sites are in its own process, and hold the secrets of each of their clients. An aggregator has none.
+  if (setup_.parts.steps > 1 && request.serves.kind == Serves::Kind::kAny && setup_.options.enforce_deadline) {
     return FailedPrecondition(
-        "'{}' serves other clients, and this run's secure aggregation is between each client and the coordinator; "
-        "connect the clients to the coordinator",
+        "'{}' trains for other clients, and this run's secure aggregation needs each client's own secrets; connect the "
+        "clients themselves",
         request.caller.name);
   }
   StatusOr<PollReply> reply = clients_.Poll(request);

@@ -45,7 +45,8 @@ StatusOr<Sampling> SamplingOf(const SelectionConfig& selection, double fixed_sha
 // Whether there is noise at all.
 StatusOr<bool> HasNoise(const Scenario& scenario, const RunParts& parts) {
   if (parts.noise.any()) return true;
-  if (scenario.privacy.epsilon == 0) return false;
+  // Single examples are accounted for by their clients.
+  if (scenario.privacy.epsilon == 0 || scenario.privacy.unit == "example") return false;
   return InvalidArgument(
       "privacy.epsilon = {} is a budget for noise on the sums, and [algorithm] name = \"{}\" adds none; take "
       "\"dp_fedavg\" with noise_multiplier above 0",

@@ -32,7 +32,7 @@ StatusOr<std::unique_ptr<SecureRound>> SecureRound::Create(const AggregationSpec
           {.session = session,
            .settings = secure::SettingsOf(spec.secure, spec.sum_bits()),
            .trust = {.authority = &own.authority, .revoked = own.revoked ? &*own.revoked : nullptr, .now = now},
-           .revocation_list = ""}));
+           .revocation_list = own.revoked_pem}));
   return round;
 }
 
@@ -49,25 +49,30 @@ Status SecureRound::Accept(int step, const std::string& client, std::string_view
   return server_->Accept(client, answer);
 }
 
-Status SecureRound::AddWords(const std::string& client, const TaskId& task, std::span<const std::byte> words) {
+// The machine gives what it lets in, clients that answered the step before and each once. So the half refuses none, and
+// if it did, the sum would be of no use.
+Status SecureRound::AddWords(std::span<const WordsOf> of, std::span<const std::byte> words) {
   MutexLock lock(mutex_);
   if (server_->step() != protocol_.sum_step) {
     return FailedPrecondition("the sum of this attempt is closed; it is at step {}", server_->step());
   }
   if (words.size() != words_.bytes()) {
-    return InvalidArgument("the words of task '{}' are {} bytes, and this plan's are {}", task, words.size(),
+    return InvalidArgument("the words of task '{}' are {} bytes, and this plan's are {}", of[0].task, words.size(),
                            words_.bytes());
   }
-  RIVULET_RETURN_IF_ERROR(server_->Accept(client, ""));
+  for (const auto& [client, task] : of) RIVULET_RETURN_IF_ERROR(server_->Accept(client, ""));
   sum_.resize(words_.bytes());
   AddWordsTo(sum_, words, spec_.sum_bits());
-  tasks_.insert(task);
+  for (const auto& [client, task] : of) tasks_.insert(task);
   return absl::OkStatus();
 }
 
-Status SecureRound::BeginStep(int step) {
+Status SecureRound::BeginStep(int step, const std::set<std::string, std::less<>>& clients) {
   MutexLock lock(mutex_);
-  while (server_->step() < step) RIVULET_RETURN_IF_ERROR(server_->Close());
+  while (server_->step() < step) {
+    server_->Keep(clients);
+    RIVULET_RETURN_IF_ERROR(server_->Close());
+  }
   return absl::OkStatus();
 }
 

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,10 +32,16 @@ class SecureRound {
   // A client's answer to the open step, which is not the sum's. An error refuses this client alone. FAILED_PRECONDITION
   // also where `step` is not open, or no longer.
   Status Accept(int step, const std::string& client, std::string_view answer);
-  // At the sum's step: `task`'s words, of MostBytes. Errors as Accept's.
-  Status AddWords(const std::string& client, const TaskId& task, std::span<const std::byte> words);
-  // Closes the step before, where it is open. FAILED_PRECONDITION: too few have answered it.
-  Status BeginStep(int step);
+  // At the sum's step: words of MostBytes, of one client or of several that an aggregator has added. Errors as
+  // Accept's; where one client's words are refused, nothing is added.
+  struct WordsOf {
+    std::string client;
+    TaskId task;
+  };
+  Status AddWords(std::span<const WordsOf> of, std::span<const std::byte> words);
+  // Closes the step before, where it is open; `clients` are those that go on. FAILED_PRECONDITION: too few have
+  // answered it.
+  Status BeginStep(int step, const std::set<std::string, std::less<>>& clients);
   // The open step's input. NOT_FOUND: the client did not answer the step before.
   StatusOr<std::string> InputFor(const std::string& client) const;
   bool CanUnmask() const;

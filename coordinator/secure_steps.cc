@@ -24,35 +24,40 @@ std::optional<SubmitResult> RefusalOf(std::span<const Action> actions, const Tas
 
 }  // namespace
 
-void Rounds::BeginSecureStep(int step, std::vector<Action>& actions) {
-  if (attempt_ == nullptr || attempt_->secure == nullptr) return;
-  const Status begun = attempt_->secure->BeginStep(step);
+void Rounds::BeginSecureStep(TaskKind kind, const NextStep& next, std::vector<Action>& actions) {
+  const std::shared_ptr<Attempt>& attempt = AttemptOf(kind);
+  if (attempt == nullptr || attempt->secure == nullptr) return;
+  const Status begun = attempt->secure->BeginStep(next.step, next.clients);
   if (begun.ok()) return;
-  std::vector<Action> ended = Feed(SumSettled{false, std::string(Message(begun))});
+  std::vector<Action> ended = Feed(SumSettled{false, std::string(Message(begun)), kind});
   std::ranges::move(ended, std::back_inserter(actions));
 }
 
 // Its name is the digest of its bytes. Only the holder of the task may fetch it. Inputs of several clients may be
 // equal.
 void Rounds::AddStepInput(Task& task) const {
-  if (attempt_ == nullptr || attempt_->secure == nullptr) return;
-  StatusOr<std::string> input = attempt_->secure->InputFor(task.client_id);
+  const std::shared_ptr<Attempt>& attempt = AttemptOf(task.kind);
+  if (attempt == nullptr || attempt->secure == nullptr) return;
+  StatusOr<std::string> input = attempt->secure->InputFor(task.client_id);
   if (!input.ok()) return;  // the half has begun no step for it: the client waits
   const Digest digest = Sha256Of(*input);
-  attempt_->step_inputs[{digest.Hex(), task.id}] = std::make_shared<const std::string>(*std::move(input));
+  attempt->step_inputs[{digest.Hex(), task.id}] = std::make_shared<const std::string>(*std::move(input));
   task.inputs.push_back({"step", {BlobId::Form::kBytes, digest}});
 }
 
 std::shared_ptr<const std::string> Rounds::StepInput(const Caller& caller, const BlobId& blob) {
   if (parts_.steps == 1 || blob.form != BlobId::Form::kBytes) return nullptr;
   MutexLock lock(mutex_);
-  if (attempt_ == nullptr) return nullptr;
   const std::string digest = blob.digest.Hex();
-  for (auto input = attempt_->step_inputs.lower_bound({digest, ""}); input != attempt_->step_inputs.end(); ++input) {
-    const auto& [of, task] = input->first;
-    if (of != digest) break;
-    const Lease* const lease = machine_.FindLease(task);
-    if (lease != nullptr && lease->site == caller.name) return input->second;
+  for (const std::shared_ptr<Attempt>& attempt : {attempt_, evaluation_}) {
+    if (attempt == nullptr) continue;
+    const auto& inputs = attempt->step_inputs;
+    for (auto input = inputs.lower_bound({digest, ""}); input != inputs.end(); ++input) {
+      const auto& [of, task] = input->first;
+      if (of != digest) break;
+      const Lease* const lease = machine_.FindLease(task);
+      if (lease != nullptr && lease->site == caller.name) return input->second;
+    }
   }
   return nullptr;
 }
@@ -70,7 +75,7 @@ StatusOr<Intake::Begun> Rounds::BeginStepAnswer(const Caller& caller, const Subm
     if (const auto* refusal = std::get_if<Refuse>(&actions.at(0))) {
       refused = *refusal;
     } else {
-      const std::shared_ptr<Attempt> attempt = attempt_;
+      const std::shared_ptr<Attempt> attempt = AttemptOf(task);
       if (const std::string why =
               WrongSize("an answer to a step", submission.bytes, attempt->secure->MostBytes(submission.step));
           !why.empty()) {
@@ -111,9 +116,69 @@ SubmitResult Rounds::TakeWords(const std::shared_ptr<Attempt>& attempt, const Ta
     if (std::ranges::none_of(actions, folds)) return Refused("its step has ended");
   }
   // kFolding keeps the step open, so that the half's set of survivors is the machine's.
-  const Status added = attempt->secure->AddWords(client_id, task, bytes);
+  const SecureRound::WordsOf of[] = {{client_id, task}};
+  const Status added = attempt->secure->AddWords(of, bytes);
   MutexLock lock(mutex_);
   Feed(FoldDone{task, added.ok(), std::string(Message(added))});
+  TellProgress();
+  return added.ok() ? SubmitResult{} : Refused(std::string(Message(added)));
+}
+
+// Of an aggregator's clients. What cannot be right is its fault: its tasks are lost to it, and nobody else can know
+// what their earlier steps were.
+StatusOr<Intake::Begun> Rounds::BeginSummedWords(const std::shared_ptr<Attempt>& attempt, const Caller& caller,
+                                                 const Submission& submission) {
+  const auto word_bytes = static_cast<size_t>(attempt->secure->MostBytes(parts_.sum_step));
+  const auto most =
+      static_cast<int64_t>(secure::MostSummedWordsBytes(word_bytes, static_cast<size_t>(secure::kMostMembers)));
+  if (std::string why = WrongSize("a sum of masked words", submission.bytes, most); !why.empty()) {
+    return RefusedWriter(std::move(why));
+  }
+  std::string key = fmt::format("words {} of aggregator {}", submission.gather, caller.name);
+  attempt->arriving.insert(key);
+  return intake_.BeginBytes(
+      key, submission,
+      [this, attempt, caller, key, word_bytes](std::span<const std::byte> bytes) -> StatusOr<SubmitResult> {
+        const StatusOr<secure::SummedWordsMessage> words = secure::ParseSummedWords(bytes, word_bytes);
+        StatusOr<SubmitResult> result = words.ok() ? TakeSummedWords(attempt, caller.name, *words) : words.status();
+        if (absl::IsInvalidArgument(result.status())) result = Refused(std::string(Message(result.status())));
+        const bool refused = result.ok() && result->kind == SubmitResult::Kind::kRefused;
+        {
+          MutexLock lock(mutex_);
+          attempt->arriving.erase(key);
+          if (refused) Feed(SiteLost{caller.name});
+        }
+        if (refused) {
+          events_.Tell(events_.Note(
+              "warning", fmt::format("the words of aggregator '{}' are refused: {}", caller.name, result->reason),
+              attempt->round));
+        }
+        events_.Drain();
+        return result;
+      });
+}
+
+StatusOr<SubmitResult> Rounds::TakeSummedWords(const std::shared_ptr<Attempt>& attempt, const std::string& aggregator,
+                                               const secure::SummedWordsMessage& words) {
+  std::vector<SecureRound::WordsOf> of;
+  {
+    MutexLock lock(mutex_);
+    TickIfDue();
+    for (const Action& action : Feed(PartialReported{aggregator, words.tasks, false})) {
+      const auto* refusal = std::get_if<Refuse>(&action);
+      if (refusal == nullptr) continue;
+      if (refusal->why == Refuse::Why::kBusy) return Unavailable("{}", refusal->reason);
+      if (refusal->why == Refuse::Why::kDuplicate) return SubmitResult{SubmitResult::Kind::kDuplicate, ""};
+      return Refused(refusal->reason);
+    }
+    for (const TaskId& task : words.tasks) {
+      of.push_back({machine_.FindLease(task)->client_id, task});
+      if (TaskEntry* const record = EntryOf(task); record != nullptr) record->uploaded = clock_.Now();
+    }
+  }
+  const Status added = attempt->secure->AddWords(of, words.words);
+  MutexLock lock(mutex_);
+  Feed(Merged{words.tasks, added.ok(), std::string(Message(added))});
   TellProgress();
   return added.ok() ? SubmitResult{} : Refused(std::string(Message(added)));
 }
@@ -129,13 +194,14 @@ SubmitResult Rounds::TakeStepAnswer(const std::shared_ptr<Attempt>& attempt, con
   MutexLock lock(mutex_);
   if (TaskEntry* const record = EntryOf(submission.task); record != nullptr) record->bytes_up += std::ssize(bytes);
   // While the sum was read, the attempt may have ended at its deadline: what became of it says nothing of the next one.
-  if (settles && attempt == attempt_) {
+  if (const TaskKind kind = attempt->kind; settles && attempt == AttemptOf(kind)) {
     // More shares may mend a sum that cannot be read yet, as long as some may come.
-    const int64_t out = machine_.CountInState(Lease::State::kTaken) + machine_.CountInState(Lease::State::kStaging);
+    const int64_t out =
+        machine_.CountInState(Lease::State::kTaken, kind) + machine_.CountInState(Lease::State::kStaging, kind);
     if (settled.ok()) {
-      Feed(SumSettled{});
+      Feed(SumSettled{true, "", kind});
     } else if (out <= 1) {
-      Feed(SumSettled{false, std::string(Message(settled))});
+      Feed(SumSettled{false, std::string(Message(settled)), kind});
     }
   }
   const std::vector<Action> actions = Feed(StageDone{submission.task, accepted.ok(), std::string(Message(accepted))});
@@ -146,7 +212,8 @@ SubmitResult Rounds::TakeStepAnswer(const std::shared_ptr<Attempt>& attempt, con
 // The sum joins the attempt's own, which checks what it can be: its counts, its range, its norm against the clip.
 Status Rounds::SettleSum(Attempt& attempt) {
   TraceSpan unmasking(options_.tracer, "phase", "unmask");
-  RIVULET_ASSIGN_OR_RETURN(Partial sum, attempt.secure->Unmask(attempt.round - 1));
+  const int64_t base_version = attempt.kind == TaskKind::kTrain ? attempt.round - 1 : attempt.round;
+  RIVULET_ASSIGN_OR_RETURN(Partial sum, attempt.secure->Unmask(base_version));
   unmasking.End();
   const Status merged = attempt.accumulator->Merge(std::move(sum), 0);
   // Two threads may both have what is needed, and the second finds the sum there; or the attempt has ended meanwhile.

@@ -23,6 +23,7 @@ StatusOr<Intake::Begun> Rounds::BeginPartial(const Caller& caller, const Submiss
     base_version = gather->second;
   }
   if (attempt == nullptr) return RefusedWriter("its round is closed and has the updates that arrived in time");
+  if (attempt->secure != nullptr) return BeginSummedWords(attempt, caller, submission);
   if (std::string why = WrongSize("a partial", submission.bytes, max_partial_bytes_); !why.empty()) {
     return RefusedWriter(std::move(why));
   }

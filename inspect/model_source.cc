@@ -10,6 +10,7 @@
 #include "engine/base/usage_error.h"
 #include "engine/graphdef/graph_def.h"
 #include "engine/io/safetensors.h"
+#include "engine/models/lora.h"
 #include "engine/onnx/import.h"
 #include "engine/presets/presets.h"
 #include "federated/plan/plan.h"
@@ -108,6 +109,14 @@ StatusOr<ModelSource> FromFolder(const std::string& folder) {
   return source;
 }
 
+// Weights that the scenario names may be those of adapters too, and the merged ones take their place.
+std::function<StatusOr<ModelDef>()> BaseOf(Scenario scenario) {
+  if (scenario.model.lora.targets.empty()) return nullptr;
+  scenario.model.lora = {};
+  scenario.model.weights.clear();
+  return [scenario] { return ModelOf(scenario); };
+}
+
 StatusOr<ModelSource> FromScenario(const std::string& path) {
   StatusOr<Scenario> scenario = Scenario::Load(path);
   if (!scenario.ok()) return absl::IsNotFound(scenario.status()) ? scenario.status() : AsUsageError(scenario.status());
@@ -117,6 +126,7 @@ StatusOr<ModelSource> FromScenario(const std::string& path) {
   StatusOr<ModelDef> model = ModelOf(*scenario);
   if (!model.ok()) return BlameModel(*scenario, model.status());
   source.model = *std::move(model);
+  source.base = BaseOf(*scenario);
   RIVULET_RETURN_IF_ERROR(Complete(source));
   return source;
 }
@@ -182,6 +192,7 @@ StatusOr<ModelSource> FromRun(const RunModel& run, std::optional<int64_t> cluste
   StatusOr<ModelDef> model = ModelOf(*scenario);
   if (!model.ok()) return BlameModel(*scenario, model.status());
   source.model = *std::move(model);
+  source.base = BaseOf(*scenario);
   if (!source.weights_alone) RIVULET_RETURN_IF_ERROR(Complete(source));
   if (as_stored) return source;
   RIVULET_ASSIGN_OR_RETURN(ModelLayout layout, ModelLayoutOf(source.model));
@@ -240,6 +251,38 @@ StatusOr<NamedWeights> ReadSafetensors(const std::string& path) {
     weights.emplace_back(entry.name, std::move(value));
   }
   return weights;
+}
+
+StatusOr<ModelSource> WithoutAdapters(const ModelSource& source) {
+  if (!source.base)
+    return UsageError("{} has no adapters; only a scenario with [model.lora], or its run, has some", source.title);
+  const std::vector<LoraAdapter> adapters = LoraAdaptersOf(source.model.graph);
+  ModelSource merged;
+  merged.title = source.title;
+  RIVULET_ASSIGN_OR_RETURN(merged.model, source.base());
+  RIVULET_ASSIGN_OR_RETURN(const NamedWeights given, source.weights());
+  const auto value = [&](const std::string& name) -> StatusOr<const Tensor*> {
+    const auto found = std::ranges::find(given, name, &NamedWeights::value_type::first);
+    if (found == given.end()) return FailedPrecondition("{} has no value of '{}'", source.title, name);
+    return &found->second;
+  };
+  NamedWeights weights;
+  for (const ModelVariable& variable : merged.model.variables) {
+    if (variable.segment == "local") continue;
+    RIVULET_ASSIGN_OR_RETURN(const Tensor* base, value(variable.name));
+    const auto adapter = std::ranges::find(adapters, variable.name, &LoraAdapter::variable);
+    if (adapter == adapters.end()) {
+      weights.emplace_back(variable.name, *base);
+      continue;
+    }
+    RIVULET_ASSIGN_OR_RETURN(const Tensor* a, value(adapter->a));
+    RIVULET_ASSIGN_OR_RETURN(const Tensor* b, value(adapter->b));
+    RIVULET_ASSIGN_OR_RETURN(Tensor sum, MergeLora(*adapter, *base, *a, *b));
+    weights.emplace_back(variable.name, std::move(sum));
+  }
+  merged.weights = [weights] { return weights; };
+  RIVULET_RETURN_IF_ERROR(Complete(merged));
+  return merged;
 }
 
 StatusOr<ModelSource> LoadModelSource(const ModelSourceOptions& options) {

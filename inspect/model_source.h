@@ -33,9 +33,15 @@ struct ModelSource {
   bool has_loss = false;
   bool weights_alone = false;  // there is no graph: clients train the run in their own way (model.arrays)
   std::vector<std::string> outputs;
+  // Of a scenario or a run with adapters: the model without them. Null: it has none.
+  std::function<StatusOr<ModelDef>()> base;
   // The values of all variables, but those that a weights file leaves out. FAILED_PRECONDITION: nothing gives them.
   std::function<StatusOr<NamedWeights>()> weights;
 };
+
+// The same model without its adapters, whose products are added to the weights that they stand beside
+// (engine/models/lora.h). A usage error: it has no adapters. Others as ModelOf and MergeLora.
+StatusOr<ModelSource> WithoutAdapters(const ModelSource& source);
 
 // A usage error: nothing of that name, an output that the graph has not. Others as Scenario::Load, ParseGraph,
 // ImportOnnx.

@@ -46,6 +46,7 @@ StatusOr<std::string> ClientHistoryPage(const PlacedRun& placed, const std::stri
                     standing.decided() ? fmt::format("<ul><li>{}</li></ul>", XmlText(standing.Text())) : "");
   std::string body = cards + "</div>\n";
 
+  RIVULET_ASSIGN_OR_RETURN(const bool in_clips, NormsAreInClips(history, run.run_id));
   std::vector<std::vector<std::string>> rows;
   for (const ClientRoundRow& task : tasks) {
     std::vector<std::string>& row = rows.emplace_back();
@@ -60,7 +61,7 @@ StatusOr<std::string> ClientHistoryPage(const PlacedRun& placed, const std::stri
             "</div>\n";
   body += HeadingHtml("tasks", "Tasks, newest first", {TableDownload("of=tasks&" + query, file)}) +
           LeafLinks(fmt::format("/client?{}&first=", query), first, total, "tasks") +
-          HtmlTable(TaskTitles({"round#", "attempt#"}), rows);
+          HtmlTable(TaskTitles({"round#", "attempt#"}, in_clips), rows);
   return PageOf({.title = fmt::format("{} in {}", client, run.run_id),
                  .path = RunPath(place, run.run_id),
                  .heading = fmt::format("<div class=\"title\"><h1>{}</h1>{}</div>\n", XmlText(client),

@@ -56,7 +56,8 @@ StatusOr<std::string> RoundPage(const PlacedRun& placed, int64_t round, int64_t 
     body += FigureHtml("waited, trained, uploaded", "", *picture,
                        PictureDownloads(fmt::format("of=round&{}&first={}", query, first), file), true) +
             "<p></p>\n";
-  body += HtmlTable(TaskTitles({"client", "attempt#"}), rows);
+  RIVULET_ASSIGN_OR_RETURN(const bool in_clips, NormsAreInClips(placed.history, run.run_id));
+  body += HtmlTable(TaskTitles({"client", "attempt#"}, in_clips), rows);
   return PageOf({.title = fmt::format("Round {} of {}", round, run.run_id),
                  .path = RunPath(place, run.run_id),
                  .heading = heading},

@@ -14,8 +14,16 @@ std::string OptionalNumber(const std::optional<int64_t>& number) { return number
 
 }  // namespace
 
-std::vector<std::string> TaskTitles(std::vector<std::string> titles) {
-  for (const char* title : {"kind", "status", "?staleness#", "?examples#", "?train loss#", "?update norm#", "?waited#",
+StatusOr<bool> NormsAreInClips(History& history, const std::string& run_id) {
+  RIVULET_ASSIGN_OR_RETURN(
+      const SqlAnswer answer,
+      history.Ask("SELECT 1 FROM metrics WHERE run_id = ? AND name = 'privacy/clip' LIMIT 1", {run_id}));
+  return !answer.rows.empty();
+}
+
+std::vector<std::string> TaskTitles(std::vector<std::string> titles, bool norms_in_clips) {
+  const char* const norm = norms_in_clips ? "?update norm, in clips#" : "?update norm#";
+  for (const char* title : {"kind", "status", "?staleness#", "?examples#", "?train loss#", norm, "?waited#",
                             "?trained#", "?uploaded#", "sent#"})
     titles.emplace_back(title);
   return titles;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "inspect/picture/histogram.h"
+#include "pages/task_table.h"
 
 namespace rivulet {
 namespace {
@@ -26,13 +27,16 @@ StatusOr<std::vector<UpdateHistogram>> UpdateHistograms(History& history, const 
                            history.Ask("SELECT train_loss, update_norm, staleness FROM client_rounds WHERE run_id = ? "
                                        "AND round >= ? AND kind = 'train' AND status = 'folded'",
                                        {run.run.run_id, from}));
+  RIVULET_ASSIGN_OR_RETURN(const bool in_clips, NormsAreInClips(history, run.run.run_id));
   for (size_t column = 0; column < std::size(kUpdateColumns); ++column) {
     std::vector<double> values;
     for (const auto& row : answer.rows) {
       if (const auto* real = std::get_if<double>(&row[column])) values.push_back(*real);
       if (const auto* whole = std::get_if<int64_t>(&row[column])) values.push_back(static_cast<double>(*whole));
     }
-    const auto& [name, title] = kUpdateColumns[column];
+    const auto& [name, usual] = kUpdateColumns[column];
+    const char* const title =
+        in_clips && name == std::string_view("update_norm") ? "norm of an update, in clips" : usual;
     // One value, or one for all of them, is nothing to draw.
     if (values.size() < 2 || std::ranges::all_of(values, [&](double value) { return value == values.front(); }))
       continue;

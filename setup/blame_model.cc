@@ -7,7 +7,8 @@
 namespace rivulet {
 
 Status BlameModel(const Scenario& scenario, Status error) {
-  if (Message(error).starts_with("model.freeze") || Message(error).starts_with("model.personal"))
+  const std::string message(Message(error));
+  if (message.starts_with("model.freeze") || message.starts_with("model.personal") || message.starts_with("model.lora"))
     return AsUsageError(std::move(error));
   const bool written_here =
       scenario.model.graph.empty() && scenario.model.onnx.empty() && scenario.model.arrays.empty();

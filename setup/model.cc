@@ -1,5 +1,6 @@
 #include "setup/model.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -13,6 +14,7 @@
 #include "engine/models/freeze.h"
 #include "engine/models/input_list.h"
 #include "engine/models/layer_list.h"
+#include "engine/models/lora.h"
 #include "engine/models/standardise.h"
 #include "engine/onnx/trainable.h"
 #include "engine/presets/presets.h"
@@ -200,6 +202,28 @@ Status StandardiseBy(const std::string& path, const std::string& input_feature, 
   return InvalidArgument("it has no numbers of the features that the model is fed with, {}", Join(features, ", "));
 }
 
+// Whether a safetensors file has adapters, or only the values of the model that they stand beside.
+StatusOr<bool> HasAdapters(const std::string& path) {
+  RIVULET_ASSIGN_OR_RETURN(const std::string bytes, FileSystem::Default().ReadAll(path));
+  const StatusOr<SafetensorsContent> content = ParseSafetensors(bytes);
+  if (!content.ok()) return Annotate(content.status(), path);
+  return std::ranges::any_of(content->tensors,
+                             [](const SafetensorsEntry& tensor) { return tensor.name.ends_with("/lora_B"); });
+}
+
+// The base is what AddLora freezes: it travels with every version, as frozen variables do.
+Status AddAdapters(const ModelConfig& config, ModelDef& model) {
+  const LoraConfig& lora = config.lora;
+  return Annotate(AddLora(model, {.targets = lora.targets,
+                                  .modules_to_save = lora.modules_to_save,
+                                  .rank = lora.rank,
+                                  .alpha = lora.alpha,
+                                  .dropout = lora.dropout,
+                                  .freeze_a = lora.freeze_a,
+                                  .rslora = lora.rslora}),
+                  "model.lora");
+}
+
 }  // namespace
 
 std::string FeatureOf(const ModelInput& input, const std::string& named) {
@@ -218,6 +242,16 @@ StatusOr<ModelDef> ModelOf(const Scenario& scenario, const Base* base) {
   if (!columns.empty())
     RIVULET_RETURN_IF_ERROR(Annotate(StandardiseBy(columns, scenario.data.input_feature, model),
                                      fmt::format("model.columns, '{}'", columns)));
+  // Weights of a model without adapters are its base's.
+  const std::string& weights = scenario.model.weights;
+  bool weights_follow = !weights.empty();
+  if (!scenario.model.lora.targets.empty()) {
+    if (weights_follow) {
+      RIVULET_ASSIGN_OR_RETURN(weights_follow, HasAdapters(weights));
+      if (!weights_follow) RIVULET_RETURN_IF_ERROR(Annotate(BeginWith(weights, model), "model.weights"));
+    }
+    RIVULET_RETURN_IF_ERROR(AddAdapters(scenario.model, model));
+  }
   RIVULET_RETURN_IF_ERROR(Annotate(Freeze(model, scenario.model.freeze), "model.freeze"));
   RIVULET_RETURN_IF_ERROR(Annotate(MakePersonal(model, scenario.model.personal), "model.personal"));
   if (!scenario.model.base.empty()) {
@@ -229,8 +263,7 @@ StatusOr<ModelDef> ModelOf(const Scenario& scenario, const Base* base) {
     RIVULET_RETURN_IF_ERROR(PutOn(*base, scenario.model, model));
   }
   if (!model.has_graph()) RIVULET_RETURN_IF_ERROR(CompleteArrays(scenario.model, model));
-  if (!scenario.model.weights.empty())
-    RIVULET_RETURN_IF_ERROR(Annotate(BeginWith(scenario.model.weights, model), "model.weights"));
+  if (weights_follow) RIVULET_RETURN_IF_ERROR(Annotate(BeginWith(weights, model), "model.weights"));
   return model;
 }
 

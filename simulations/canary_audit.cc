@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <memory>
+#include <numeric>
 #include <vector>
 
 #include "coordinator/history/history.h"
@@ -21,18 +23,27 @@ constexpr int64_t kFewestCanaries = 10;
 // At 99.9 % ten guesses that are all right show nothing yet, and 40 show an epsilon of 1.65.
 constexpr int64_t kUsualGuesses = 40;
 
-// What the run released: the newest model less the first one, in wire order.
-StatusOr<std::vector<double>> ReleasedDifference(const Model& first, const Model& newest) {
+// The difference of two models, in wire order.
+std::vector<double> DifferenceOf(const Model& first, const Model& second) {
   const ModelLayout& layout = first.layout();
   std::vector<double> difference(static_cast<size_t>(layout.update_elements()));
   for (const Slice& slice : layout.slices()) {
     if (slice.segment != Segment::kTrainable && slice.segment != Segment::kShared) continue;
-    const auto from = first.tensor(slice).flat<float>(), to = newest.tensor(slice).flat<float>();
+    const auto from = first.tensor(slice).flat<float>(), to = second.tensor(slice).flat<float>();
     const auto begin = static_cast<size_t>(slice.wire_offset);
     for (size_t i = 0; i < from.size(); ++i) difference[begin + i] = static_cast<double>(to[i]) - from[i];
   }
-  double squares = 0;
-  for (const double value : difference) squares += value * value;
+  return difference;
+}
+
+double InnerProduct(const std::vector<double>& a, const std::vector<double>& b) {
+  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+}
+
+// What the run released: the newest model less the first one, as a direction.
+StatusOr<std::vector<double>> ReleasedDifference(const Model& first, const Model& newest) {
+  std::vector<double> difference = DifferenceOf(first, newest);
+  const double squares = InnerProduct(difference, difference);
   if (!(squares > 0)) return FailedPrecondition("the newest model is the first one, so nothing of it can be audited");
   for (double& value : difference) value /= std::sqrt(squares);
   return difference;
@@ -53,10 +64,20 @@ StatusOr<std::shared_ptr<const Model>> NewestModel(History& history, const std::
   return state->model;
 }
 
-double CosineWith(const std::vector<double>& released, const std::vector<double>& direction) {
-  double cosine = 0;
-  for (size_t i = 0; i < released.size(); ++i) cosine += released[i] * direction[i];
-  return cosine;
+// Each version's own change, where all are there; empty: some are not.
+StatusOr<std::vector<std::vector<double>>> EachRelease(History& history, const std::string& run_id, int64_t rounds,
+                                                       const Model& first,
+                                                       const std::shared_ptr<const ModelLayout>& layout) {
+  std::vector<std::vector<double>> releases;
+  std::shared_ptr<const Model> before;
+  for (int64_t round = 1; round <= rounds; ++round) {
+    StatusOr<std::shared_ptr<const Model>> after = NewestModel(history, run_id, round, layout);
+    if (absl::IsFailedPrecondition(after.status())) return std::vector<std::vector<double>>();
+    RIVULET_RETURN_IF_ERROR(after.status());
+    releases.push_back(DifferenceOf(before == nullptr ? first : *before, **after));
+    before = *std::move(after);
+  }
+  return releases;
 }
 
 }  // namespace
@@ -80,8 +101,10 @@ StatusOr<CanaryAudit> AuditByCanaries(const CanaryAuditOptions& options) {
   }
   CanaryAudit audit{.run_id = run.run_id, .dp_delta = scenario.privacy.delta};
   RIVULET_ASSIGN_OR_RETURN(const std::vector<RoundRow> rounds, history->Rounds(run.run_id));
+  bool sampled = false;
   for (const RoundRow& round : rounds) {
     if (round.epsilon) audit.claimed = round.epsilon;  // abandoned attempts spend, too
+    sampled |= round.sampling_rate.value_or(1) < 1;
     if (round.status == "committed") audit.round = std::max(audit.round, round.round);
   }
   if (audit.round == 0) return FailedPrecondition("run '{}' has no version to audit", run.run_id);
@@ -100,14 +123,38 @@ StatusOr<CanaryAudit> AuditByCanaries(const CanaryAuditOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Dataset> data, setup.training_data());
   RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Shares> shares, setup.shares());
   RIVULET_ASSIGN_OR_RETURN(const auto clients, Adversaries::Create(scenario, plan->keeps_state(), data, shares));
+  // Who knows each cohort and each version sees more than the newest model shows, such as noise that two versions
+  // share. Where the claim is amplified by sampling, cohorts are unknown to whom it is made.
+  std::vector<std::vector<double>> releases;
+  if (!sampled) {
+    RIVULET_ASSIGN_OR_RETURN(releases, EachRelease(*history, run.run_id, audit.round, *first, plan->layout()));
+  }
+  std::map<std::string, std::vector<bool>, std::less<>> asked;  // by client: in which releases
+  if (!releases.empty()) {
+    RIVULET_ASSIGN_OR_RETURN(const std::vector<ClientRoundRow> tasks, history->ClientRounds(run.run_id));
+    for (const ClientRoundRow& task : tasks) {
+      const int64_t round = task.committed_round.value_or(task.round);
+      if (task.kind != "train" || task.status != "folded" || round > std::ssize(releases)) continue;
+      std::vector<bool>& rounds = asked[task.client_id];
+      rounds.resize(releases.size());
+      rounds[static_cast<size_t>(round - 1)] = true;
+    }
+  }
   std::vector<privacy::SeenCanary> seen;
   std::vector<double> cosines;
+  std::vector<std::vector<double>> products(releases.size());
+  std::vector<std::vector<bool>> present(releases.size());
   for (int64_t client = 0; client < shares->size(); ++client) {
     const std::string name = shares->NameAt(client);
     if (!clients->Attacks(name)) continue;
     const Canary canary = CanaryFrom(DrawsOfAttacker(ClientKey(scenario.run.seed, name)), released.size());
-    seen.push_back({CosineWith(released, canary.direction), canary.taken});
+    seen.push_back({InnerProduct(released, canary.direction), canary.taken});
     if (canary.taken) cosines.push_back(seen.back().score);
+    const auto rounds = asked.find(name);
+    for (size_t r = 0; r < releases.size(); ++r) {
+      products[r].push_back(InnerProduct(releases[r], canary.direction));
+      present[r].push_back(rounds != asked.end() && rounds->second[r]);
+    }
   }
   audit.canaries = std::ssize(seen);
   audit.taken = std::ssize(cosines);
@@ -118,6 +165,16 @@ StatusOr<CanaryAudit> AuditByCanaries(const CanaryAuditOptions& options) {
         run.run_id, audit.canaries, audit.taken, kFewestCanaries);
   }
   RIVULET_ASSIGN_OR_RETURN(audit.estimate, privacy::EstimateByCanaries(cosines, std::ssize(released), audit.dp_delta));
+  if (!releases.empty()) {
+    std::vector<std::vector<double>> inner(releases.size());
+    for (size_t r = 0; r < releases.size(); ++r) {
+      for (const std::vector<double>& other : releases) inner[r].push_back(InnerProduct(releases[r], other));
+    }
+    RIVULET_ASSIGN_OR_RETURN(const std::vector<double> scores,
+                             privacy::ScoreByReleases(products, present, inner, std::ssize(released)));
+    for (size_t k = 0; k < seen.size(); ++k) seen[k].score = scores[k];
+    audit.releases = std::ssize(releases);
+  }
   const int64_t usual = std::min(audit.canaries, std::max(audit.canaries / 5, kUsualGuesses)) / 2 * 2;
   const int64_t guesses = options.guesses > 0 ? options.guesses : usual;
   RIVULET_ASSIGN_OR_RETURN(audit.guessed, privacy::GuessCanaries(seen, guesses, audit.dp_delta, options.confidence));

@@ -23,6 +23,7 @@ struct CanaryAuditOptions {
 struct CanaryAudit {
   std::string run_id;
   int64_t round = 0;                 // of the audited model
+  int64_t releases = 0;              // versions that were audited one by one; 0: the newest against the first alone
   int64_t canaries = 0, taken = 0;   // `taken`: that their coins put in
   double dp_delta = 0;               // of every epsilon here
   privacy::CanaryEstimate estimate;  // Andrew et al. 2024, of those that were put in

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 
+#include "client/training/example_accounts.h"
 #include "coordinator/commit/commit.h"
 #include "coordinator/history/history.h"
 #include "coordinator/ledger/state_book.h"
@@ -164,6 +165,10 @@ class RecordedVersions final : public TaskInputs {
   }
   const std::string& run_id() const { return run_id_; }
   ClientStateStore* states() { return &kept_; }
+  std::string examples_folder() const {
+    const std::string& db = history_->real_path();
+    return JoinPath(JoinPath(FolderOf(db), History::ModelsFolder(db, run_id_)), kExamplesFolder);
+  }
 
   StatusOr<ReplayResult> Run(LocalTaskServer& slice) {
     for (int64_t version = options_.first; version <= versions_; ++version)
@@ -397,7 +402,12 @@ StatusOr<ReplayResult> Replay(const ReplayOptions& given) {
                               .version = "replay",
                               .calls = {.max_plan_bytes = kAnyBytes},  // of this process
                               .instruments = options.instruments,
-                              .states = run.states()},
+                              .states = run.states(),
+                              .example_keys =
+                                  [&run](const Task& task, std::string_view, const Plan& of, int64_t) {
+                                    return ExampleAccounts::KeyOf(FileSystem::Default(), run.examples_folder(), task,
+                                                                  of);
+                                  }},
                      .on_error = [&slice](const Status& status) { slice.End(status); }});
   sites.Start();
   StatusOr<ReplayResult> result = run.Run(slice);

@@ -7,6 +7,7 @@
 
 #include "client/training/device/gpu_team.h"
 #include "client/training/device/gpu_trainer.h"
+#include "client/training/example_accounts.h"
 #include "coordinator/secure_round.h"
 #include "coordinator/stored_run.h"
 #include "engine/base/available_cores.h"
@@ -204,17 +205,11 @@ class LocalSimulation : public Simulation {
     return absl::OkStatus();
   }
 
-  // The clients of a sum in steps are sites of this process, each with a certificate of its own; whoever trains
-  // elsewhere has none.
+  // The clients of a sum in steps are sites of this process, each with its own certificate. Other processes play no
+  // halves: where they train, the same sums are made without keys.
   Status PrepareSecureSums(const Plan& plan, const SimulationOptions& options, CoordinatorOptions& coordinator) {
     RIVULET_ASSIGN_OR_RETURN(const secure::SecureProtocol* const protocol, SteppedProtocol(plan.aggregation()));
-    if (protocol == nullptr) return absl::OkStatus();
-    if (others_train_ || options.ranks != nullptr) {
-      return InvalidArgument(
-          "privacy.secure is \"{}\", whose clients a simulation has in its own process; train without other processes, "
-          "or set it to \"arithmetic\", whose sums are the same",
-          protocol->name);
-    }
+    if (protocol == nullptr || others_train_ || options.ranks != nullptr) return absl::OkStatus();
     RIVULET_ASSIGN_OR_RETURN(identities_, SimulatedIdentities::Create(Clock::System()));
     coordinator.identity = [identity = identities_->coordinator()] { return identity; };
     return absl::OkStatus();
@@ -344,6 +339,14 @@ class LocalSimulation : public Simulation {
       // As safe as the versions that name what is in it: where each is synced before the next but one, so is this.
       states_ = NewStateStore(FileSystem::Default(), FolderOf(coordinator_->folder()), sync_states);
       site.states = states_.get();
+      if (ranks == nullptr) {
+        examples_ = std::make_unique<ExampleAccounts>(FileSystem::Default(),
+                                                      JoinPath(coordinator_->folder(), kExamplesFolder), sync_states);
+        site.example_keys = [accounts = examples_.get()](const Task& task, std::string_view client_id, const Plan& plan,
+                                                         int64_t examples) {
+          return accounts->Begin(task, client_id, plan, examples);
+        };
+      }
     }
     site.identities = identities_.get();
     if (ranks != nullptr) return LeadRanks(*ranks, std::move(plan));
@@ -410,6 +413,7 @@ class LocalSimulation : public Simulation {
   std::shared_ptr<Evaluator> evaluator_;
   std::unique_ptr<ServerTraining> training_;
   std::unique_ptr<ClientStateStore> states_;
+  std::unique_ptr<ExampleAccounts> examples_;
   std::unique_ptr<SimulatedIdentities> identities_;  // null: no sums in steps
   Mutex mutex_;
   Status worker_error_ GUARDED_BY(mutex_);  // the first

@@ -8,6 +8,7 @@
 #include "cli/graph/place.h"
 #include "cli/graph/profile.h"
 #include "cli/graph/source.h"
+#include "cli/graph/worker.h"
 #include "engine/base/file_system.h"
 #include "engine/base/join.h"
 #include "engine/base/json.h"
@@ -255,10 +256,12 @@ const RegisterCommand kGraph(65, [] {
   optimize.run = [options] { return Optimize(*options); };
 
   Command command{.name = "graph",
-                  .summary = "Inspect dataflow graphs before and after the passes, or build one of a local rule.",
+                  .summary =
+                      "Inspect dataflow graphs before and after the passes, build one of a local rule, or run one over "
+                      "several processes.",
                   .example = "rivulet graph optimize mnist_cnn --training"};
-  command.subcommands = {std::move(inspect), std::move(optimize), GraphPlaceCommand(), GraphProfileCommand(),
-                         GraphBuildCommand()};
+  command.subcommands = {std::move(inspect),    std::move(optimize), GraphPlaceCommand(),
+                         GraphProfileCommand(), GraphBuildCommand(), GraphWorkerCommand()};
   return command;
 });
 

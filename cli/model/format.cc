@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cli/command.h"
+#include "engine/base/file_system.h"
 #include "engine/base/join.h"
 
 namespace rivulet {
@@ -49,6 +50,8 @@ StatusOr<const ModelFormat*> FindModelFormat(const std::string& name, const std:
       endings.push_back(ending);
     }
   }
+  const bool adapter = name.empty() && FileSystem::Default().Exists(JoinPath(path, "adapter_config.json"));
+  if (adapter) return FindModelFormat("peft", path);
   if (name.empty()) {
     if (by_ending != nullptr) return by_ending;
     return UsageError("'{}' ends in none of {}; name the format with --format: {}", path, Join(endings, ", "),

@@ -22,6 +22,7 @@ struct ImportRequest {
   std::string out;                  // a folder or a file, as the format says
   std::vector<std::string> shapes;  // "NAME=SIZES", of inputs; empty for formats without inputs
   std::vector<std::string> values;  // "NAME=NUMBERS", of inputs that become constants; likewise
+  std::string like;                 // of an adapter: the scenario or run whose model it belongs to
   bool json = false;
 };
 
@@ -41,7 +42,8 @@ struct RegisterModelFormat {
 };
 
 const std::vector<ModelFormat>& ModelFormats();  // by name
-// The format called `name`, or the one that `path` ends like if `name` is empty. Usage errors name the known formats:
+// The format called `name`, or the one that `path` ends like if `name` is empty, or of a folder with an
+// adapter_config.json "peft". Usage errors name the known formats:
 // an unknown name or ending, an ending of another format than `name`, and the endings of PyTorch's pickles, which are
 // neither written nor read because a pickle runs code when it is opened.
 StatusOr<const ModelFormat*> FindModelFormat(const std::string& name, const std::string& path);

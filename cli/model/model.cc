@@ -46,6 +46,16 @@ Status Export(const ExportArguments& arguments) {
   return format->write({source, arguments.out, arguments.external_data, arguments.json});
 }
 
+Status Merge(const ExportArguments& arguments) {
+  RIVULET_ASSIGN_OR_RETURN(const ModelFormat* format, FindModelFormat(arguments.format, arguments.out));
+  if (format->write == nullptr || format->name == "peft")
+    return UsageError("a merged model has no adapters and is not written as {}; name another format with --format",
+                      format->name);
+  RIVULET_ASSIGN_OR_RETURN(const ModelSource source, LoadModelSource(arguments.source));
+  RIVULET_ASSIGN_OR_RETURN(const ModelSource merged, WithoutAdapters(source));
+  return format->write({merged, arguments.out, arguments.external_data, arguments.json});
+}
+
 struct ImportArguments {
   ImportRequest request;
   std::string format;
@@ -94,6 +104,29 @@ Command ExportCommand() {
   return command;
 }
 
+Command MergeCommand() {
+  auto arguments = std::make_shared<ExportArguments>();
+  Command command{.name = "merge",
+                  .summary = "Fold a model's adapters into its weights, and write it without them.",
+                  .example =
+                      "rivulet model merge latest --out merged.safetensors\n"
+                      "  rivulet model merge latest:best --out merged.onnx"};
+  command
+      .Positional("WHAT", &arguments->source.what,
+                  "SCENARIO.toml with a table [model.lora], or RUN[:ROUND] of the history, ROUND being a number, "
+                  "'latest' or 'best'")
+      .Required("--out", "FILE", &arguments->out, "the file to write")
+      .Option("--format", "FORMAT", &arguments->format, "as of `rivulet model export` [by FILE's ending]")
+      .Option("--weights", "FILE.safetensors", &arguments->source.weights,
+              "the weights, adapters and all [of a run that round's, of a scenario the initial values by its seed]")
+      .Option("--db", "FILE", &arguments->source.db, "the history that has the run [./rivulet.sqlite]")
+      .Option("--cluster", "K", &arguments->source.cluster, kClusterHelp, {.min = 0})
+      .Flag("--external-data", &arguments->external_data, "ONNX: write the weights to FILE.data")
+      .Flag("--json", &arguments->json, "print one JSON object");
+  command.run = [arguments] { return Merge(*arguments); };
+  return command;
+}
+
 Command ImportCommand() {
   auto arguments = std::make_shared<ImportArguments>();
   ImportRequest& request = arguments->request;
@@ -107,6 +140,9 @@ Command ImportCommand() {
       .Option("--format", "FORMAT", &arguments->format, FormatHelp(false) + " [by FILE's ending]")
       .Repeated("--shape", "NAME=SIZES", &request.shapes, "ONNX: the shape of an input, '?' for open sizes")
       .Repeated("--value", "NAME=NUMBERS", &request.values, "ONNX: replace an input by a constant of this value")
+      .Option("--like", "WHAT", &request.like,
+              "PEFT: the scenario or run of the model that the adapter belongs to; the weights written are the whole "
+              "model's")
       .Flag("--json", &request.json, "print one JSON object");
   command.run = [arguments] { return Import(*arguments); };
   return command;
@@ -116,9 +152,9 @@ const RegisterCommand kModel(60, [] {
   Command command{.name = "model",
                   .summary = "Export, import, inspect, compare, check and point to models.",
                   .example = "rivulet model export mnist_cnn --out mnist_cnn.onnx"};
-  command.subcommands = {ModelInspectCommand(), ModelEvaluateCommand(), ModelDiffCommand(),  ExportCommand(),
-                         ImportCommand(),       OnnxCheckCommand(),     ModelPointCommand(), ModelRollbackCommand(),
-                         ModelPointsCommand(),  ModelExplainCommand(),  ModelBaseCommand()};
+  command.subcommands = {ModelInspectCommand(),  ModelEvaluateCommand(), ModelDiffCommand(),    ExportCommand(),
+                         ImportCommand(),        MergeCommand(),         OnnxCheckCommand(),    ModelPointCommand(),
+                         ModelRollbackCommand(), ModelPointsCommand(),   ModelExplainCommand(), ModelBaseCommand()};
   return command;
 });
 

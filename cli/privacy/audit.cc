@@ -6,6 +6,7 @@
 #include "cli/privacy/rounds_options.h"
 #include "cli/run/prepare_data.h"
 #include "cli/runs/commands.h"
+#include "cli/terminal.h"
 #include "engine/base/json.h"
 #include "simulations/canary_audit.h"
 
@@ -31,8 +32,15 @@ Status PrintCanaryAudit(const CanaryAuditCommandOptions& options) {
   RIVULET_RETURN_IF_ERROR(PrepareDataHere(asked.scenario));
   RIVULET_ASSIGN_OR_RETURN(const CanaryAudit audit, AuditByCanaries(asked));
   const bool json = options.history.json;
+  if (audit.canaries < privacy::kFewCanaries) {
+    PrintNote(fmt::format("{} canaries are few: an audit with fewer than {} finds little, and its estimate is rough; "
+                          "raise attack.fraction or the number of clients",
+                          audit.canaries, privacy::kFewCanaries),
+              Note::kImportant);
+  }
   Fields fields = {{"run_id", audit.run_id},
                    {"round", audit.round},
+                   {"releases", audit.releases},
                    {"canaries", audit.canaries},
                    {"taken", audit.taken},
                    {"guesses", audit.guessed.guesses},

@@ -1,6 +1,7 @@
 // rivulet privacy epsilon, delta, sigma, rounds: what noise comes to, by the accountants of federated/privacy.
 #include <memory>
 
+#include "cli/privacy/accounts.h"
 #include "cli/privacy/audit.h"
 #include "cli/privacy/rounds_options.h"
 #include "engine/base/json.h"
@@ -114,6 +115,7 @@ const RegisterCommand kPrivacy(46, [] {
                      "rivulet privacy rounds --sigma 1.1 --rate 0.01 --epsilon 2 --delta 1e-5",
                      {.rounds = false, .epsilon = true}, PrintRounds));
   privacy.subcommands.push_back(PrivacyAuditCommand());
+  privacy.subcommands.push_back(PrivacyAccountsCommand());
   return privacy;
 });
 

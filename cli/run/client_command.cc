@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "certificates/certificate.h"
+#include "certificates/fingerprint.h"
 #include "cli/interrupt.h"
 #include "cli/run/client_options.h"
 #include "cli/run/client_preflight.h"
@@ -20,7 +21,7 @@
 #include "client/agent/agent.h"
 #include "client/agent/eligibility.h"
 #include "client/agent/privacy_ledger.h"
-#include "client/agent/secure_task.h"
+#include "client/agent/secure_tasks.h"
 #include "client/agent/site_policy.h"
 #include "client/training/device/device_trainers.h"
 #include "engine/base/clock.h"
@@ -232,12 +233,18 @@ std::function<std::string()> UnwillingBy(const SitePolicy::When& when) {
   return [&when] { return WhyNotNow(when, LookAtMachine()); };
 }
 
-// Null where the policy has no budget of privacy.
-StatusOr<std::shared_ptr<PrivacyLedger>> LedgerIn(const ClientOptions& options, const SitePolicy::Privacy& privacy) {
+// Null where the policy has no budget of privacy. An older program kept one ledger a state folder.
+StatusOr<std::shared_ptr<PrivacyLedger>> LedgerIn(const ClientOptions& options, const SitePolicy::Privacy& privacy,
+                                                  const Security& security) {
   if (privacy.max_epsilon == 0) return nullptr;
-  RIVULET_ASSIGN_OR_RETURN(auto ledger,
-                           PrivacyLedger::Open(FileSystem::Default(), JoinPath(options.state, "privacy-ledger"),
-                                               {privacy.max_epsilon, privacy.delta}));
+  std::optional<Digest> authority;
+  if (security.identity != nullptr) {
+    RIVULET_ASSIGN_OR_RETURN(authority, FingerprintOf(security.identity()->authority));
+  }
+  const std::string folder = privacy.ledger.empty() ? JoinPath(options.state, "privacy") : privacy.ledger;
+  RIVULET_ASSIGN_OR_RETURN(auto ledger, PrivacyLedger::Open(FileSystem::Default(), PrivacyLedgerPath(folder, authority),
+                                                            {privacy.max_epsilon, privacy.delta},
+                                                            JoinPath(options.state, "privacy-ledger")));
   return std::shared_ptr<PrivacyLedger>(std::move(ledger));
 }
 
@@ -283,6 +290,7 @@ std::shared_ptr<const SecureIdentity> SecureBy(const Security& security, const s
   secure->hides_examples = policy.asked();
   secure->answered = std::make_shared<AnsweredTasks>(FileSystem::Default(), JoinPath(state, "answered"));
   secure->now = [] { return Clock::System().UnixMs() / 1000; };
+  secure->revocations = std::make_shared<SeenRevocations>(FileSystem::Default(), JoinPath(state, "cohorts"));
   secure->protect = secure::ForbidCoreDumps;
   return secure;
 }
@@ -344,7 +352,7 @@ Status ServeAsClient(const ClientOptions& options) {
 
   if (!options.show_plan.empty()) return ShowOfferedPlan(options, policy, **connection, name, data);
 
-  RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<PrivacyLedger> ledger, LedgerIn(options, policy.privacy));
+  RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<PrivacyLedger> ledger, LedgerIn(options, policy.privacy, security));
   RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<LogFile> log, LogFile::Open(options.log));
   if (ledger != nullptr) {
     RIVULET_ASSIGN_OR_RETURN(const std::string spent, ledger->Sentence());
@@ -376,6 +384,8 @@ Status ServeAsClient(const ClientOptions& options) {
        .persisted = PersistedIn(options, name, NoteOf(options, name, log)),
        .checkpoint = device.device == nullptr ? CheckpointIn(options, name, NoteOf(options, name, log)) : nullptr,
        .ledger = ledger,
+       .examples =
+           std::make_shared<ExampleAccounts>(FileSystem::Default(), JoinPath(options.state, kExamplesFolder), true),
        .trainers = TrainersOn(device),
        .secure = SecureBy(security, options.state, policy.secure)});
   interrupt.Call([&] {

@@ -11,7 +11,7 @@
 #include "cli/run/proxy.h"
 #include "client/agent/eligibility.h"
 #include "client/agent/plan_facts.h"
-#include "client/agent/secure_task.h"
+#include "client/agent/secure_tasks.h"
 #include "client/training/device/gpu_trainer.h"
 #include "client/training/pass_programs.h"
 #include "client/training/planned_memory.h"

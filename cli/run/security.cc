@@ -6,8 +6,11 @@
 namespace rivulet {
 namespace {
 
-// What `rivulet ca` does for a role: whoever runs for months gets a kit, which starts by itself.
-const char* MadeBy(Role role) { return role == Role::kOperator ? "issue" : "kit"; }
+// The command of `rivulet ca` for a role: nodes of a federation get a kit, which starts by itself.
+const char* MadeBy(Role role) {
+  const bool has_kit = role == Role::kClient || role == Role::kAggregator || role == Role::kCoordinator;
+  return has_kit ? "kit" : "issue";
+}
 
 }  // namespace
 

@@ -17,6 +17,9 @@ constexpr int64_t kLongestBetweenTriesMs = 2500;
 // How soon a machine that was busy is looked at again.
 constexpr int64_t kAskAgainMs = 10'000;
 
+// Between two polls for the next step of a task, of a coordinator that does not hold them.
+constexpr int64_t kMostBetweenSteps = 1000;
+
 BackoffOptions OfCalls(BackoffOptions options) {
   options.max_ms = std::min(options.max_ms, kLongestBetweenTriesMs);
   return options;
@@ -39,6 +42,13 @@ Status Agent::Run() {
                     .max_upload_rate = options_.max_upload_rate,
                     .on_retry = observer.on_retry};
   if (options_.memory_budget > 0) calls.max_plan_bytes = calls.max_download_bytes = options_.memory_budget;
+  std::optional<SecureTasks> secure;
+  std::optional<Heartbeat> heartbeat;  // ends first: it answers steps
+  if (options_.secure != nullptr) {
+    secure.emplace(api_, stop_, calls, *options_.secure, [&heartbeat] { heartbeat->StepsBegan(); });
+  }
+  StepWork* const steps = secure ? &*secure : nullptr;
+  heartbeat.emplace(api_, stop_);
   TaskRunner runner(api_, *artifacts_, stop_,
                     {.calls = std::move(calls),
                      .instruments = options_.instruments,
@@ -48,13 +58,14 @@ Status Agent::Run() {
                      .persisted = options_.persisted.get(),
                      .checkpoint = options_.checkpoint.get(),
                      .ledger = options_.ledger.get(),
+                     .examples = options_.examples.get(),
                      .trainers = options_.trainers,
-                     .secure = options_.secure.get()});
+                     .secure = secure ? &*secure : nullptr});
   PollRequest request;
   request.caller = {.name = options_.client_id, .certificate_serial = options_.certificate_serial, .session = session_};
   request.capabilities.version = options_.version;
   // How many examples there are is told where the run's sums do not hide it, and that is known from its plan.
-  const bool may_hide = options_.secure != nullptr, hides = may_hide && options_.secure->hides_examples;
+  const bool may_hide = secure.has_value(), hides = may_hide && options_.secure->hides_examples;
   bool hidden = may_hide;
   const auto offer = [&](bool hide) {
     hidden = hide;
@@ -67,8 +78,34 @@ Status Agent::Run() {
   // After tasks that came to nothing: the coordinator may offer the same again at once, and nobody wants to see it
   // spin.
   Backoff idle(options_.backoff, caller.name);
-  Heartbeat heartbeat(api_, stop_);
+  int64_t beat_ms = 0;  // how often who has a task is to say so
+  // Sleep's answer: false, stopped.
+  const auto settle = [&](const Task& task, const TaskReport& report) {
+    if (observer.on_report) observer.on_report(task, report);
+    if (report.kind == TaskReport::Kind::kAccepted || report.kind == TaskReport::Kind::kDuplicate) {
+      idle.Reset();
+      return true;
+    }
+    return stop_.Sleep(idle.NextMs());
+  };
   for (;;) {
+    request.working_on.clear();
+    request.hold_ms = options_.hold_ms;
+    if (secure) {
+      secure->Answer(caller, true);
+      if (secure->HasLongAnswer()) SendWords(*secure, *heartbeat, request, beat_ms);
+      for (const auto& [task, report] : secure->TakeEnded()) {
+        if (!settle(task, report)) return Cancelled("stopped");
+      }
+      RIVULET_RETURN_IF_ERROR(secure->rejected());
+      request.working_on = secure->InHand();
+      if (!request.working_on.empty() && beat_ms > 0) request.hold_ms = std::min(request.hold_ms, beat_ms);
+    }
+    // A poll that waits at the coordinator may be answered after its task; the end of the run is told to it alone.
+    if (const std::optional<PollReply::Over> over = heartbeat->over()) {
+      TellOver(*over, caller.run_id);
+      return absl::OkStatus();
+    }
     if (const std::string why = options_.unwilling ? options_.unwilling() : ""; !why.empty()) {
       if (observer.on_wait) observer.on_wait({why}, kAskAgainMs);
       if (!stop_.Sleep(kAskAgainMs)) return Cancelled("stopped");
@@ -85,8 +122,10 @@ Status Agent::Run() {
       offer(false);
       continue;
     }
+    if (!polled.ok() && heartbeat->over()) continue;
     RIVULET_RETURN_IF_ERROR(polled.status());
     const PollReply& reply = *polled;
+    if (secure) secure->Take(caller, reply, true);
     for (const TaskOutcome& outcome : reply.outcomes) Settle(outcome, caller.run_id);
     if (observer.on_outcome) {
       for (const TaskOutcome& outcome : reply.outcomes) observer.on_outcome(outcome);
@@ -97,32 +136,42 @@ Status Agent::Run() {
     }
     request.told = reply.tasks.empty();
     if (reply.tasks.empty()) {
-      const int64_t wait_ms = std::clamp<int64_t>(reply.wait_ms, 1, std::max<int64_t>(options_.backoff.max_ms, 1));
+      const int64_t most_ms = request.working_on.empty() ? options_.backoff.max_ms : kMostBetweenSteps;
+      const int64_t wait_ms = std::clamp<int64_t>(reply.wait_ms, 1, std::max<int64_t>(most_ms, 1));
       if (observer.on_wait) observer.on_wait(reply.awaited, wait_ms);
       if (!stop_.Sleep(wait_ms)) return Cancelled("stopped");
     }
     for (const Task& task : reply.tasks) {
+      beat_ms = reply.wait_ms;
+      // Its next step, which has been taken.
+      if (std::ranges::find(request.working_on, task.id, &TaskProgress::task) != request.working_on.end()) continue;
       caller.run_id = task.run_id;
       if (observer.on_task) observer.on_task(task);
       stop_.BeginTask();
-      heartbeat.Begin(request, task.id, reply.wait_ms);
-      const StatusOr<TaskReport> done = runner.Run(request, task, options_.data);
-      heartbeat.End();
+      heartbeat->Begin(request, task.id, reply.wait_ms, steps);
+      const StatusOr<TaskReport> done = runner.Run(caller, task, options_.data);
+      heartbeat->End();
       stop_.BeginTask();  // what ended this task is not to end the next poll
       if (const std::optional<bool> secure = runner.sums_securely()) offer(hides || (may_hide && *secure));
       RIVULET_ASSIGN_OR_RETURN(const TaskReport report, done);
-      if (observer.on_report) observer.on_report(task, report);
-      if (const std::optional<PollReply::Over> over = heartbeat.over() ? heartbeat.over() : runner.over()) {
-        TellOver(*over, caller.run_id);
-        return absl::OkStatus();
-      }
-      if (report.kind == TaskReport::Kind::kAccepted || report.kind == TaskReport::Kind::kDuplicate) {
-        idle.Reset();
-      } else if (!stop_.Sleep(idle.NextMs())) {
+      if (report.kind == TaskReport::Kind::kInSteps) continue;
+      if (heartbeat->over()) {
+        if (observer.on_report) observer.on_report(task, report);
+      } else if (!settle(task, report)) {
         return Cancelled("stopped");
       }
     }
   }
+}
+
+void Agent::SendWords(SecureTasks& secure, Heartbeat& heartbeat, const PollRequest& request, int64_t beat_ms) {
+  PollRequest beat = request;
+  beat.working_on = secure.InHand();
+  stop_.BeginTask();
+  heartbeat.Begin(beat, beat.working_on.at(0).task, beat_ms);
+  secure.Answer(request.caller, false);
+  heartbeat.End();
+  stop_.BeginTask();
 }
 
 // A run that has failed may be resumed, and then asks for what it had not written.

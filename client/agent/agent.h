@@ -10,6 +10,7 @@
 #include "client/agent/persisted_updates.h"
 #include "client/agent/task_runner.h"
 #include "client/calls/backoff.h"
+#include "client/calls/heartbeat.h"
 #include "client/calls/send_submission.h"
 #include "client/calls/stop_signal.h"
 #include "client/training/artifact_cache.h"
@@ -52,6 +53,7 @@ struct AgentOptions {
   std::shared_ptr<PersistedUpdates> persisted;  // null: updates are not written to disk
   std::shared_ptr<TrainingCheckpoint> checkpoint;  // null: an interrupted training starts anew
   std::shared_ptr<PrivacyLedger> ledger;           // null: no budget of privacy
+  std::shared_ptr<ExampleAccounts> examples;       // null: plans that protect single examples are refused
   TrainerFactory trainers = nullptr;               // null: on the host; checkpoints need the host
   // Null: plans with secure aggregation are refused.
   std::shared_ptr<const SecureIdentity> secure;
@@ -71,6 +73,8 @@ class Agent {
 
  private:
   void TellOver(const PollReply::Over& over, const std::string& run_id);
+  // Sends words that are too long to be sent while the lease of their task is not renewed.
+  void SendWords(SecureTasks& secure, Heartbeat& heartbeat, const PollRequest& request, int64_t beat_ms);
   void Settle(const TaskOutcome& outcome, const std::string& run_id);
 
   CoordinatorApi& api_;

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <optional>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "client/training/failure.h"
@@ -14,6 +16,10 @@ namespace {
 
 constexpr std::string_view kHeader = "rivulet privacy ledger 1\n", kCharged = "charged ", kTask = "task ";
 constexpr size_t kTasksKept = 1024;
+constexpr size_t kDigitsOfAuthority = 24;
+// Ten seconds: a charge takes some milliseconds.
+constexpr int kMostTries = 1000;
+constexpr std::chrono::milliseconds kBetweenTries{10};
 
 template <typename Number>
 bool IsNumber(std::string_view text, Number& number) {
@@ -32,15 +38,39 @@ Status Unwilling(Status status, std::string_view subject) {
 
 }  // namespace
 
-StatusOr<std::unique_ptr<PrivacyLedger>> PrivacyLedger::Open(FileSystem& files, std::string path, Budget budget) {
+std::string PrivacyLedgerPath(std::string_view folder, const std::optional<Digest>& authority) {
+  return JoinPath(folder, (authority ? authority->Hex().substr(0, kDigitsOfAuthority) : "plaintext") + ".ledger");
+}
+
+StatusOr<std::unique_ptr<PrivacyLedger>> PrivacyLedger::Open(FileSystem& files, std::string path, Budget budget,
+                                                             const std::string& earlier) {
   RIVULET_RETURN_IF_ERROR(files.CreateFolders(FolderOf(path)));
-  RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<FileLock> lock, FileLock::Acquire(path + ".lock"));
-  std::unique_ptr<PrivacyLedger> ledger(new PrivacyLedger(files, std::move(path), budget, std::move(lock)));
+  std::unique_ptr<PrivacyLedger> ledger(new PrivacyLedger(files, std::move(path), budget));
   MutexLock locked(ledger->mutex_);
-  if (!files.Exists(ledger->path_)) return ledger;
-  RIVULET_ASSIGN_OR_RETURN(const std::string text, files.ReadAll(ledger->path_));
-  RIVULET_RETURN_IF_ERROR(ledger->Read(text));
+  RIVULET_ASSIGN_OR_RETURN(const auto lock, ledger->Lock());
+  if (!earlier.empty() && files.Exists(earlier) && !files.Exists(ledger->path_)) {
+    RIVULET_RETURN_IF_ERROR(files.Rename(earlier, ledger->path_));
+    RIVULET_RETURN_IF_ERROR(files.SyncFolder(FolderOf(ledger->path_)));
+  }
+  RIVULET_RETURN_IF_ERROR(ledger->Reload());
   return ledger;
+}
+
+// Held for a few milliseconds at a time, by processes of the same site.
+StatusOr<std::unique_ptr<FileLock>> PrivacyLedger::Lock() const {
+  for (int tries = 0;; ++tries) {
+    auto lock = FileLock::Acquire(path_ + ".lock");
+    if (!absl::IsUnavailable(lock.status()) || tries == kMostTries) return lock;
+    std::this_thread::sleep_for(kBetweenTries);
+  }
+}
+
+Status PrivacyLedger::Reload() {
+  charged_.clear();
+  newest_.clear();
+  if (!files_.Exists(path_)) return absl::OkStatus();
+  RIVULET_ASSIGN_OR_RETURN(const std::string text, files_.ReadAll(path_));
+  return Read(text);
 }
 
 Status PrivacyLedger::Read(const std::string& text) {
@@ -106,23 +136,29 @@ Status PrivacyLedger::CheckLocked(const TaskId& task, const Plan& plan) {
 }
 
 Status PrivacyLedger::Check(const TaskId& task, const Plan& plan) {
-  MutexLock lock(mutex_);
+  MutexLock locked(mutex_);
+  RIVULET_ASSIGN_OR_RETURN(const auto lock, Lock());
+  RIVULET_RETURN_IF_ERROR(Reload());
   return CheckLocked(task, plan);
 }
 
 Status PrivacyLedger::Charge(const TaskId& task, const Plan& plan) {
-  MutexLock lock(mutex_);
+  MutexLock locked(mutex_);
+  RIVULET_ASSIGN_OR_RETURN(const auto lock, Lock());
+  RIVULET_RETURN_IF_ERROR(Reload());
   RIVULET_RETURN_IF_ERROR(CheckLocked(task, plan));
   if (std::ranges::find(newest_, task) != newest_.end()) return absl::OkStatus();
   ++charged_[MultiplierOf(*plan.privacy())];
   newest_.push_back(task);
   if (newest_.size() > kTasksKept) newest_.pop_front();
-  // After an error the charge stays in memory: whether it is on disk is not known.
+  // After an error nothing is sent, whether or not the charge is on disk.
   return WriteFileAtomically(files_, path_, Text());
 }
 
 StatusOr<double> PrivacyLedger::Spent() {
-  MutexLock lock(mutex_);
+  MutexLock locked(mutex_);
+  RIVULET_ASSIGN_OR_RETURN(const auto lock, Lock());
+  RIVULET_RETURN_IF_ERROR(Reload());
   return SpentWith(0);
 }
 

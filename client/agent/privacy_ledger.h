@@ -1,6 +1,7 @@
-// A site's ledger of differential privacy, over all runs that are served from its state folder. Each answered task is
-// charged once, with the noise that its plan claims and without amplification by sampling, which a site cannot verify.
-// The file is rewritten and synced before the first byte of an update is sent.
+// A site's ledger of differential privacy, over all runs of one authority. Each answered task is charged once, with the
+// noise that its plan claims and without amplification by sampling, which a site cannot verify. The file is rewritten
+// and synced before the first byte of an update is sent. Several authorities have a file each, in one folder; several
+// processes of a site may share a file.
 //
 //   rivulet privacy ledger 1
 //   charged 1 17            multiplier and tasks, under add-remove; "charged 0.5 3" for a replace-one claim of 1
@@ -10,25 +11,33 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "engine/base/file_system.h"
 #include "engine/base/mutex.h"
+#include "engine/base/sha256.h"
 #include "engine/base/status.h"
 #include "federated/plan/plan.h"
 #include "federated/tasks/task.h"
 
 namespace rivulet {
 
-// Thread-safe. While it lives, no other process can open the file.
+// The ledger's file below a folder: by the digest of the authority's certificate, or without one "plaintext".
+std::string PrivacyLedgerPath(std::string_view folder, const std::optional<Digest>& authority);
+
+// Thread-safe, and safe beside other processes with the same file: each call reads it under a lock of the system.
 class PrivacyLedger {
  public:
   struct Budget {
     double epsilon = 0, delta = 1e-5;
   };
-  // Makes the folder where there is none. UNAVAILABLE: another process has it. DATA_LOSS: not a ledger, or a damaged
-  // one; nothing is charged to a new file instead. Others: as `files`.
-  static StatusOr<std::unique_ptr<PrivacyLedger>> Open(FileSystem& files, std::string path, Budget budget);
+  // Makes the folder where there is none. `earlier`: a ledger of an older program, which becomes this one where there
+  // is none yet; "": none. DATA_LOSS: not a ledger, or a damaged one; nothing is charged to a new file instead. Others:
+  // as `files`.
+  static StatusOr<std::unique_ptr<PrivacyLedger>> Open(FileSystem& files, std::string path, Budget budget,
+                                                       const std::string& earlier = "");
 
   // Whether the task may still be charged. FAILED_PRECONDITION, with a reason that may leave the site: its charge would
   // exceed the budget, or the plan claims no noise.
@@ -42,8 +51,11 @@ class PrivacyLedger {
   StatusOr<std::string> Sentence();
 
  private:
-  PrivacyLedger(FileSystem& files, std::string path, Budget budget, std::unique_ptr<FileLock> lock)
-      : files_(files), path_(std::move(path)), budget_(budget), lock_(std::move(lock)) {}
+  PrivacyLedger(FileSystem& files, std::string path, Budget budget)
+      : files_(files), path_(std::move(path)), budget_(budget) {}
+  // The system's lock, for which it waits a while. UNAVAILABLE: another process keeps it.
+  StatusOr<std::unique_ptr<FileLock>> Lock() const;
+  Status Reload() REQUIRES(mutex_);
   Status Read(const std::string& text) REQUIRES(mutex_);
   std::string Text() const REQUIRES(mutex_);
   StatusOr<double> SpentWith(double multiplier) const REQUIRES(mutex_);  // 0: with nothing more
@@ -52,7 +64,6 @@ class PrivacyLedger {
   FileSystem& files_;
   const std::string path_;
   const Budget budget_;
-  const std::unique_ptr<FileLock> lock_;
   Mutex mutex_;
   std::map<double, int64_t> charged_ GUARDED_BY(mutex_);  // tasks by multiplier, under add-remove
   std::deque<TaskId> newest_ GUARDED_BY(mutex_);

@@ -9,6 +9,7 @@
 #include "certificates/author.h"
 #include "client/agent/plan_facts.h"
 #include "client/training/failure.h"
+#include "engine/base/file_system.h"
 #include "engine/base/nearest.h"
 #include "engine/base/setting.h"
 #include "federated/scenario/keys.h"
@@ -46,7 +47,8 @@ const Table& SiteKeys() {
       {"privacy",
        {Float("max_epsilon", std::nullopt, "Budget of this site over all runs").Above(0),
         Float("delta", std::nullopt, "Delta of that epsilon").Between(1e-30, 0.5),
-        Integer("min_cohort", std::nullopt, "Updates that a version must plan").AtLeast(1)}},
+        Integer("min_cohort", std::nullopt, "Updates that a version must plan").AtLeast(1),
+        Text("ledger", std::nullopt, "Folder of the ledgers, one for each authority")}},
   };
   return *table;
 }
@@ -104,6 +106,10 @@ class Given {
   bool flag(const std::string& key, bool otherwise) const {
     const auto found = values_.find(key);
     return found == values_.end() ? otherwise : std::get<bool>(found->second);
+  }
+  std::string text(const std::string& key, const std::string& otherwise) const {
+    const auto found = values_.find(key);
+    return found == values_.end() ? otherwise : std::get<std::string>(found->second);
   }
   const std::string& where(const std::string& key) const { return where_.at(key); }
 
@@ -176,7 +182,10 @@ StatusOr<SitePolicy> ParseSitePolicy(const std::string& toml, const std::string&
                    .niceness = given.integer("budget.niceness", 0)};
   policy.privacy = {.max_epsilon = given.number("privacy.max_epsilon", 0),
                     .delta = given.number("privacy.delta", SitePolicy::Privacy().delta),
-                    .min_cohort = given.integer("privacy.min_cohort", 0)};
+                    .min_cohort = given.integer("privacy.min_cohort", 0),
+                    .ledger = given.text("privacy.ledger", "")};
+  // A policy's own paths start at its folder.
+  if (!policy.privacy.ledger.empty()) policy.privacy.ledger = JoinPath(FolderOf(path), policy.privacy.ledger);
   policy.when.max_load = given.number("when.max_load", 0);
   policy.when.min_available_bytes = given.integer("when.min_free_megabytes", 0) * kMegabyte;
   for (const std::string& text : given.names("when.hours").value_or(std::vector<std::string>())) {

@@ -28,7 +28,9 @@
 //   min_free_megabytes = 4000    # free memory
 //
 //   [privacy]
-//   max_epsilon = 8              # over all runs, charged for each answered task (privacy_ledger.h)
+//   max_epsilon = 8              # over all runs of an authority, charged for each answered task
+//                                # (privacy_ledger.h)
+//   ledger = "/var/lib/ledgers"  # folder of the ledgers, one for each authority
 //   delta = 1e-5                 # of that epsilon; the default
 //   min_cohort = 100             # updates that a version must plan
 //
@@ -78,6 +80,7 @@ struct SitePolicy {
     double max_epsilon = 0;  // 0: no budget
     double delta = 1e-5;
     int64_t min_cohort = 0;
+    std::string ledger;  // a folder; "": below the client's state
   } privacy;
 };
 

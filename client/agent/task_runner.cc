@@ -41,10 +41,16 @@ TaskRunner::TaskRunner(CoordinatorApi& api, ArtifactCache& artifacts, StopSignal
       ledger_(options.ledger),
       calls_(api, stop, std::move(options.calls)),
       trainer_(artifacts, stop, options.instruments, options.states, options.memory_budget, std::move(options.trainers),
-               options.checkpoint, std::move(options.available_memory)) {}
+               options.checkpoint, std::move(options.available_memory)) {
+  if (options.examples == nullptr) return;
+  trainer_.ProtectExamples(
+      [accounts = options.examples](const Task& task, std::string_view client_id, const Plan& plan, int64_t examples) {
+        return accounts->Begin(task, client_id, plan, examples);
+      });
+}
 
-StatusOr<TaskReport> TaskRunner::Run(const PollRequest& poll, const Task& task, std::span<const BoundData> data) {
-  StatusOr<TaskReport> report = TraceTask(tracer_, poll.caller.name, task, [&] { return Perform(poll, task, data); });
+StatusOr<TaskReport> TaskRunner::Run(const Caller& caller, const Task& task, std::span<const BoundData> data) {
+  StatusOr<TaskReport> report = TraceTask(tracer_, caller.name, task, [&] { return Perform(caller, task, data); });
   // Without a report this client is being stopped, and may come back to it.
   if (report.ok() && checkpoint_ != nullptr && task.kind == TaskKind::kTrain) checkpoint_->Remove();
   return report;
@@ -83,40 +89,42 @@ StatusOr<FinishedWork> TaskRunner::TrainAndKeep(const Caller& caller, const Task
   return work;
 }
 
-// Nothing of the update leaves but its masked words, so neither it nor what was measured of it is sent or kept.
-StatusOr<SubmitResult> TaskRunner::SumSecurely(const PollRequest& poll, const Plan& plan, const Task& task,
-                                               std::span<const BoundData> data, const TaskTrainer::Sources& sources,
-                                               TaskReport& report) {
+// Nothing of the update leaves but its masked words, so neither it nor what was measured of it is sent or kept. Its
+// first steps go on beside the training, and may end it.
+StatusOr<TaskReport> TaskRunner::TrainForSum(const Caller& caller, const Plan& plan, const Task& task,
+                                             std::span<const BoundData> data, const TaskTrainer::Sources& sources) {
   if (secure_ == nullptr) {
     return WithReason(FailedPrecondition("the plan has secure aggregation, and this client has no certificate to prove "
                                          "its keys by; start it with its folder of certificates (--tls)"),
                       TaskFailure::Code::kNotWilling, "secure aggregation");
   }
-  if (task.kind != TaskKind::kTrain) {
-    return WithReason(
-        FailedPrecondition(
-            "the plan has secure aggregation, and measuring a version would reveal this client's own figures"),
-        TaskFailure::Code::kNotWilling, "secure aggregation");
-  }
-  SecureTask secure(calls_, stop_, *secure_);
-  if (const Status may = secure.Check(plan, task); !may.ok()) {
-    return WithReason(may, TaskFailure::Code::kNotWilling, "secure aggregation");
-  }
-  RIVULET_ASSIGN_OR_RETURN(const LocalResult trained, trainer_.Train(task, poll.caller.name, data, sources));
-  report.result() = trained;
-  RIVULET_ASSIGN_OR_RETURN(std::vector<std::byte> words, SecureWords(plan.aggregation(), task, trained));
-  report.bytes_up = std::ssize(words);
-  StatusOr<SubmitResult> summed = secure.Run(poll, plan, task, std::move(words));
-  over_ = secure.over();
-  if (summed.ok() || absl::IsAborted(summed.status())) return summed;
-  return WithReason(summed.status(), TaskFailure::Code::kNotWilling, "secure aggregation");
+  const auto not_willing = [](const Status& why) {
+    return WithReason(why, TaskFailure::Code::kNotWilling, "secure aggregation");
+  };
+  RIVULET_RETURN_IF_ERROR(not_willing(secure_->Check(plan, task)));
+  // Before anything of it is sent: what a sum reveals cannot be taken back when a later step fails.
+  RIVULET_RETURN_IF_ERROR(AskLedger(Ledger::kCharge, task, sources));
+  RIVULET_RETURN_IF_ERROR(not_willing(secure_->Begin(plan, task)));
+  TaskReport report;
+  const Status done = [&]() -> Status {
+    RIVULET_ASSIGN_OR_RETURN(const LocalResult trained, trainer_.Train(task, caller.name, data, sources));
+    report.result() = trained;
+    RIVULET_ASSIGN_OR_RETURN(std::vector<std::byte> words, SecureWords(plan.aggregation(task.kind), task, trained));
+    report.bytes_up = std::ssize(words);
+    secure_->SetWords(task.id, std::move(words), report);
+    return absl::OkStatus();
+  }();
+  if (std::optional<TaskReport> ended = secure_->TakeEnded(task.id)) return *std::move(ended);
+  report.kind = TaskReport::Kind::kInSteps;
+  if (done.ok()) return report;
+  secure_->Drop(task.id);
+  return done;
 }
 
 // A task always ends in one of two ways: with an update, or with a reason to the coordinator, which would otherwise
 // wait for this client until its deadline. The sentence is for whoever called, on this side. Only a client that is
 // being stopped says nothing, since it may come back to the same task.
-StatusOr<TaskReport> TaskRunner::Perform(const PollRequest& poll, const Task& task, std::span<const BoundData> data) {
-  const Caller& caller = poll.caller;
+StatusOr<TaskReport> TaskRunner::Perform(const Caller& caller, const Task& task, std::span<const BoundData> data) {
   TaskReport report;
   TaskTrainer::Sources sources;
   bool lost = false;
@@ -137,17 +145,9 @@ StatusOr<TaskReport> TaskRunner::Perform(const PollRequest& poll, const Task& ta
   StatusOr<FinishedWork> work = Cancelled("not begun");
   Status status;
   if (secure) {
-    // Before anything of it is sent: what a sum reveals cannot be taken back when a later step fails.
-    const Status charged = AskLedger(Ledger::kCharge, task, sources);
-    const StatusOr<SubmitResult> summed =
-        charged.ok() ? SumSecurely(poll, *(*plan)->plan, task, data, sources, report) : charged;
-    if (summed.ok()) {
-      report.kind = KindOf(*summed);
-      report.reason = summed->reason;
-      return report;
-    }
-    work = status = summed.status();
-    if (absl::IsAborted(status)) stop_.CancelTask();
+    StatusOr<TaskReport> begun = TrainForSum(caller, *(*plan)->plan, task, data, sources);
+    if (begun.ok()) return begun;
+    work = begun.status();
   } else if (std::optional<FinishedWork> found = FindPersisted(caller, task, sources); found) {
     report.resent = true;
     work = *std::move(found);

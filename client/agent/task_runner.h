@@ -9,10 +9,11 @@
 
 #include "client/agent/persisted_updates.h"
 #include "client/agent/privacy_ledger.h"
-#include "client/agent/secure_task.h"
+#include "client/agent/secure_tasks.h"
 #include "client/calls/coordinator_calls.h"
 #include "client/calls/stop_signal.h"
 #include "client/training/artifact_cache.h"
+#include "client/training/example_accounts.h"
 #include "client/training/task_trainer.h"
 #include "client/training/training_checkpoint.h"
 #include "engine/profile/step_monitor.h"
@@ -29,8 +30,9 @@ struct TaskRunnerOptions {
   PersistedUpdates* persisted = nullptr;                // null: updates are not written to disk
   TrainingCheckpoint* checkpoint = nullptr;             // null: an interrupted training starts anew
   PrivacyLedger* ledger = nullptr;                      // null: no budget of privacy
+  ExampleAccounts* examples = nullptr;                  // null: plans that protect single examples are refused
   TrainerFactory trainers = nullptr;                    // null: on the host; checkpoints need the host
-  const SecureIdentity* secure = nullptr;               // null: plans with secure aggregation are refused
+  SecureTasks* secure = nullptr;                        // null: plans with secure aggregation are refused
 };
 
 // Not thread-safe: one per thread. The thread has called EnterWorkerThread().
@@ -45,20 +47,17 @@ class TaskRunner {
   // Does `task`. A failure of the task (data that cannot be decoded, a plan that cannot be used) is reported to the
   // coordinator and returned as a TaskReport. Errors: CANCELLED after Stop; PERMISSION_DENIED or UNAUTHENTICATED when
   // the coordinator rejects the client.
-  // `poll`: the client's own, with which it waits for later steps of a task.
-  StatusOr<TaskReport> Run(const PollRequest& poll, const Task& task, std::span<const BoundData> data);
+  // A task of a secure sum returns as kInSteps once its words are made: SecureTasks tells its end.
+  StatusOr<TaskReport> Run(const Caller& caller, const Task& task, std::span<const BoundData> data);
 
   // Whether the last plan that was read sums updates under masks; nullopt: none was read.
   std::optional<bool> sums_securely() const { return sums_securely_; }
-  // The end of the run, if a task that waited for its next step was told of it.
-  const std::optional<PollReply::Over>& over() const { return over_; }
 
  private:
-  StatusOr<TaskReport> Perform(const PollRequest& poll, const Task& task, std::span<const BoundData> data);
-  // Of a plan with secure aggregation: trains, and takes its words through all steps.
-  StatusOr<SubmitResult> SumSecurely(const PollRequest& poll, const Plan& plan, const Task& task,
-                                     std::span<const BoundData> data, const TaskTrainer::Sources& sources,
-                                     TaskReport& report);
+  StatusOr<TaskReport> Perform(const Caller& caller, const Task& task, std::span<const BoundData> data);
+  // Of a plan with secure aggregation: begins its steps, trains, and gives them the words of its update.
+  StatusOr<TaskReport> TrainForSum(const Caller& caller, const Plan& plan, const Task& task,
+                                   std::span<const BoundData> data, const TaskTrainer::Sources& sources);
   // What was finished of it before; nullopt: nothing that may be sent.
   std::optional<FinishedWork> FindPersisted(const Caller& caller, const Task& task,
                                             const TaskTrainer::Sources& sources);
@@ -74,13 +73,12 @@ class TaskRunner {
   ClientStateStore* const states_;
   PersistedUpdates* const persisted_;
   TrainingCheckpoint* const checkpoint_;
-  const SecureIdentity* const secure_;
+  SecureTasks* const secure_;
   PrivacyLedger* const ledger_;
   CoordinatorCalls calls_;
   TaskTrainer trainer_;
   TaskId lost_;  // the last task whose plan or model was not there, and how often in a row
   int times_lost_ = 0;
-  std::optional<PollReply::Over> over_;
   std::optional<bool> sums_securely_;
 };
 

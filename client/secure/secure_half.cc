@@ -11,8 +11,9 @@ StatusOr<const secure::SecureProtocol*> SecureProtocolOf(const Plan& plan) {
   return secure::FindSecureProtocol(plan.aggregation().secure.protocol);
 }
 
-secure::SecureSettings SecureSettingsOf(const Plan& plan) {
-  return secure::SettingsOf(plan.aggregation().secure, plan.aggregation().sum_bits());
+secure::SecureSettings SecureSettingsOf(const Plan& plan, TaskKind kind) {
+  const AggregationSpec& spec = plan.aggregation(kind);
+  return secure::SettingsOf(spec.secure, spec.sum_bits());
 }
 
 StatusOr<std::vector<std::byte>> SecureWords(const AggregationSpec& spec, const Task& task,
@@ -38,27 +39,35 @@ StatusOr<std::unique_ptr<SecureHalf>> SecureHalf::Create(const SecureMember& mem
   const NodeIdentity& own = *half->own_;
   RIVULET_ASSIGN_OR_RETURN(half->certificate_, ReadCertificate(own.certificate_pem, "this client's certificate"));
   RIVULET_ASSIGN_OR_RETURN(half->key_, ReadKey(own.key_pem, "this client's key"));
-  // The plan and the model are those that this client has read: their digests were checked as they came.
+  half->seen_ = member.revocations;
+  half->revoked_ = half->seen_ != nullptr ? half->seen_->Newest(own) : own.revoked;
+  // The client has read the plan. A model of another digest it does not train, so that no words of it are made.
   const secure::Session session = {.run = task.run_id,
                                    .plan = plan.digest(),
                                    .model = model->id.digest,
                                    .version = static_cast<uint64_t>(task.base_version),
-                                   .attempt = static_cast<uint32_t>(name->attempt)};
+                                   .attempt = static_cast<uint32_t>(name->attempt),
+                                   .measures = task.kind == TaskKind::kEvaluate};
   RIVULET_ASSIGN_OR_RETURN(half->client_,
                            protocol->make_client({.name = task.client_id,
                                                   .session = session,
-                                                  .settings = SecureSettingsOf(plan),
+                                                  .settings = SecureSettingsOf(plan, task.kind),
                                                   .policy = member.policy,
                                                   .certificate = &half->certificate_,
                                                   .key = half->key_.get(),
                                                   .trust = {.authority = &own.authority,
-                                                            .revoked = own.revoked ? &*own.revoked : nullptr,
+                                                            .revoked = half->revoked_ ? &*half->revoked_ : nullptr,
                                                             .now = member.now()}}));
   return half;
 }
 
 StatusOr<std::string> SecureHalf::Answer(int step, std::string_view input) {
-  if (step != protocol_.sum_step) return client_->Answer(step, input);
+  if (step != protocol_.sum_step) {
+    StatusOr<std::string> answer = client_->Answer(step, input);
+    const std::string& list = client_->revocation_list();
+    if (answer.ok() && seen_ != nullptr && !list.empty()) std::exchange(seen_, nullptr)->Note(list, *own_);
+    return answer;
+  }
   RIVULET_RETURN_IF_ERROR(client_->Mask(input, words_));
   std::string answer(reinterpret_cast<const char*>(words_.data()), words_.size());
   words_ = {};

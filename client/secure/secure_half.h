@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "certificates/certificate.h"
 #include "certificates/identity.h"
 #include "certificates/key.h"
+#include "client/secure/seen_revocations.h"
 #include "client/training/trainer.h"
 #include "federated/plan/plan.h"
 #include "federated/secure/protocol.h"
@@ -25,11 +27,12 @@ struct SecureMember {
   std::function<std::shared_ptr<const NodeIdentity>()> identity;  // its certificate and key, as WatchedIdentity has it
   secure::SecurePolicy policy;                                    // what every plan must be at least
   std::function<int64_t()> now;                                   // seconds since 1970 UTC
+  std::shared_ptr<SeenRevocations> revocations = nullptr;         // null: those of `identity` alone
 };
 
 // The protocol of a plan's sums. NOT_FOUND: this program has none of that name.
 StatusOr<const secure::SecureProtocol*> SecureProtocolOf(const Plan& plan);
-secure::SecureSettings SecureSettingsOf(const Plan& plan);
+secure::SecureSettings SecureSettingsOf(const Plan& plan, TaskKind kind = TaskKind::kTrain);
 
 // The words of an update: its values, weights and scalars, rounded as the coordinator's own sum rounds them.
 // INVALID_ARGUMENT as Aggregation::Take.
@@ -40,10 +43,15 @@ class SecureHalf {
  public:
   // INVALID_ARGUMENT: the task names no attempt or no model. Otherwise the errors of certificates and of
   // SecureProtocol::make_client.
+  // Words may come later, by SetWords.
   static StatusOr<std::unique_ptr<SecureHalf>> Create(const SecureMember& member, const Plan& plan, const Task& task,
-                                                      std::vector<std::byte> words);
+                                                      std::vector<std::byte> words = {});
 
   int steps() const { return protocol_.steps; }
+  int sum_step() const { return protocol_.sum_step; }
+  // Before the sum's step.
+  void SetWords(std::vector<std::byte> words) { words_ = std::move(words); }
+  size_t word_bytes() const { return words_.size(); }
   // The answer to `step`, which at the sum's step is the masked words. The input of step 0 is empty. Errors as
   // SecureClient's: they end the task.
   StatusOr<std::string> Answer(int step, std::string_view input);
@@ -55,6 +63,8 @@ class SecureHalf {
   const secure::SecureProtocol& protocol_;
   std::vector<std::byte> words_;
   std::shared_ptr<const NodeIdentity> own_;
+  std::shared_ptr<SeenRevocations> seen_;
+  std::optional<RevocationList> revoked_;
   Certificate certificate_;
   KeyHandle key_;
   std::unique_ptr<secure::SecureClient> client_;  // goes before what it points to

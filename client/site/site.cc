@@ -32,7 +32,9 @@ Site::Site(CoordinatorApi& api, const ClientData& data, ArtifactCache& artifacts
       remote_states_(api, stop, caller_, options_.calls),
       trainer_(artifacts, stop, options_.instruments, options_.states != nullptr ? options_.states : &remote_states_, 0,
                TrainersOnAll(options_.device)),
-      want_(options_.least_tasks) {}
+      want_(options_.least_tasks) {
+  trainer_.ProtectExamples(options_.example_keys);
+}
 
 Status Site::Run() {
   EnterWorkerThread();

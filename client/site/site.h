@@ -93,6 +93,8 @@ struct SiteOptions {
   ClientStateStore* states = nullptr;
   const UpdateAttack* attack = nullptr;  // null: none; must outlive the site
   TrainingDevice device;                 // where it trains
+  // Of plans that protect single examples; null: only "seeded" noise is trained. Thread-safe.
+  TaskTrainer::ExampleKeys example_keys = nullptr;
   // Null: updates are folded into partial sums whatever the plan says, as in a replay; must outlive the site.
   ClientIdentities* identities = nullptr;
 };
@@ -133,7 +135,7 @@ class Site {
   Status Work(std::span<const Task> tasks);
   StatusOr<TaskReport> Work(const Task& task);
   // Secure sums. A step ends as its submission does; a task whose half refuses has failed.
-  bool SumsInSteps(const Task& task) const;  // of the plan that was trained last
+  bool SumsInSteps() const;  // of the plan that was trained last
   Status BeginSteps(const Task& task, const LocalResult& trained, TaskReport& report);
   Status AnswerStep(const Task& task);
   // A task that ended otherwise than in the partial: told to the coordinator, with a reason of `kind`. CANCELLED, and

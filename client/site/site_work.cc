@@ -179,7 +179,7 @@ StatusOr<TaskReport> Site::Work(const Task& task) {
     return Tell(TaskReport::Kind::kFailed, FailureOf(task.id, trained.status()), Sentence(Message(trained.status())));
   }
   report.result() = *trained;
-  if (SumsInSteps(task)) {
+  if (SumsInSteps()) {
     RIVULET_RETURN_IF_ERROR(BeginSteps(task, *trained, report));
     return report;
   }
@@ -212,8 +212,8 @@ void Site::Record(const Task& task, LocalResult& trained, double norm, double fo
   record.fold_seconds = fold_seconds;
 }
 
-bool Site::SumsInSteps(const Task& task) const {
-  if (options_.identities == nullptr || task.kind != TaskKind::kTrain) return false;
+bool Site::SumsInSteps() const {
+  if (options_.identities == nullptr) return false;
   const StatusOr<const secure::SecureProtocol*> protocol = SecureProtocolOf(trainer_.plan());
   return protocol.ok() && (*protocol)->steps > 1;
 }
@@ -223,7 +223,7 @@ bool Site::SumsInSteps(const Task& task) const {
 Status Site::BeginSteps(const Task& task, const LocalResult& trained, TaskReport& report) {
   const Plan& plan = trainer_.plan();
   const auto begin = [&]() -> StatusOr<std::unique_ptr<SecureHalf>> {
-    RIVULET_ASSIGN_OR_RETURN(std::vector<std::byte> words, SecureWords(plan.aggregation(), task, trained));
+    RIVULET_ASSIGN_OR_RETURN(std::vector<std::byte> words, SecureWords(plan.aggregation(task.kind), task, trained));
     RIVULET_ASSIGN_OR_RETURN(const auto member, options_.identities->Of(task.client_id));
     return SecureHalf::Create(*member, plan, task, std::move(words));
   };
@@ -285,7 +285,7 @@ StatusOr<bool> Site::WorkTogether(std::span<const Task> tasks) {
   if (stop_.stopped()) return Cancelled("stopped");
   if (!trained.ok()) return false;
 
-  const bool in_steps = SumsInSteps(tasks[0]);
+  const bool in_steps = SumsInSteps();
   OpenPartial none;
   OpenPartial* open = &none;
   if (!in_steps) {
@@ -339,7 +339,7 @@ StatusOr<bool> Site::WorkTogether(std::span<const Task> tasks) {
 
 Status Site::FoldTogether(std::span<const Task> tasks, std::vector<LocalResult>& trained, std::span<const size_t> which,
                           OpenPartial& open, std::span<TaskReport> reports) {
-  if (SumsInSteps(tasks[0])) {
+  if (SumsInSteps()) {
     for (const size_t i : which) RIVULET_RETURN_IF_ERROR(BeginSteps(tasks[i], trained[i], reports[i]));
     return absl::OkStatus();
   }

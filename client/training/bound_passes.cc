@@ -10,7 +10,7 @@ constexpr size_t kMostBatchSizes = 32;  // of a plan's input: each is a program
 }  // namespace
 
 Status BoundPasses::Initialise() {
-  feeds_.resize(plan_.features().size());
+  feeds_.resize(plan_.features().size() + 1);  // the last: which rows are examples
   for (const TaskKind kind : {TaskKind::kTrain, TaskKind::kEvaluate}) {
     const LocalProgram* const program = plan_.program(kind);
     for (size_t i = 0; program != nullptr && i < program->passes.size(); ++i) {
@@ -36,6 +36,14 @@ StatusOr<BoundProgram*> BoundPasses::Step(BoundPass& pass, int64_t batch_size, b
     RIVULET_ASSIGN_OR_RETURN(step, Bind(programs_.Step(pass.kind, pass.index, batch_size, from_base)));
   }
   return step.get();
+}
+
+StatusOr<BoundPasses::ExampleStep> BoundPasses::ByExample() {
+  if (clipped_sum_ == nullptr) {
+    RIVULET_ASSIGN_OR_RETURN(clipped_sum_, Bind(programs_.ClippedSum()));
+    RIVULET_ASSIGN_OR_RETURN(rule_, Bind(programs_.Rule()));
+  }
+  return ExampleStep{clipped_sum_.get(), rule_.get()};
 }
 
 // Null of no program.
@@ -69,6 +77,7 @@ Status BoundPasses::GrowFeed(size_t feed, size_t bytes) {
       }
     }
   }
+  if (clipped_sum_ != nullptr) clipped_sum_->feeds[feed].data = feeds_[feed].data();
   return absl::OkStatus();
 }
 

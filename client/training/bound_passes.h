@@ -48,6 +48,13 @@ class BoundPasses {
   // The step for a batch of the pass's own input, with the batch fed, and its number of examples. INVALID_ARGUMENT: the
   // model cannot take the batch. RESOURCE_EXHAUSTED: the plan's input gives too many batch sizes.
   StatusOr<std::pair<BoundProgram*, int64_t>> Feed(BoundPass& pass, Element& batch);
+  // The halves of a training step that protects single examples (PassPrograms); the first has the rows' presence as its
+  // last feed.
+  struct ExampleStep {
+    BoundProgram* sum;
+    BoundProgram* rule;
+  };
+  StatusOr<ExampleStep> ByExample();
   // The arena of the next run; binding a program may move it.
   std::byte* arena() { return arena_.data(); }
 
@@ -58,6 +65,7 @@ class BoundPasses {
   PassPrograms& programs_;
   const Plan& plan_;
   std::map<TaskKind, std::vector<BoundPass>> passes_;
+  std::unique_ptr<BoundProgram> clipped_sum_, rule_;
   std::vector<AlignedBuffer> feeds_;  // of the largest batch so far; smaller ones use their front
   AlignedBuffer arena_;               // of the largest program
 };

@@ -11,6 +11,7 @@
 #include "engine/program/program.h"
 #include "federated/plan/example_source.h"
 #include "federated/plan/pass.h"
+#include "federated/privacy/noise_key.h"
 #include "federated/states/state_blob.h"
 #include "federated/transport/coordinator_api.h"
 
@@ -24,7 +25,8 @@ struct LaneRun {
   std::string_view state;
   std::span<const NamedState> beside;
   const CancellationToken& cancel;
-  bool from_base = false;  // its one step reads the base model in place
+  const privacy::NoiseKey* example_key = nullptr;  // of a plan that protects single examples
+  bool from_base = false;                          // its one step reads the base model in place
   const int64_t size = examples.size();
   StreamKey rng{};
   TrainingCheckpoint* checkpoint = nullptr;

@@ -8,6 +8,7 @@
 #include "engine/compile/compile_gpu.h"
 #include "engine/compile/compile_lanes.h"
 #include "engine/graph/variable_name.h"
+#include "federated/plan/example_noise.h"
 #include "federated/plan/example_source.h"
 #include "federated/plan/flat_names.h"
 #include "federated/plan/flat_scope.h"
@@ -27,7 +28,7 @@ PassPrograms::PassPrograms(std::shared_ptr<const Plan> plan)
 PassPrograms::PassPrograms(std::shared_ptr<const Plan> plan, CompileOptions options)
     : plan_(std::move(plan)), options_(std::move(options)), buffers_(*plan_) {}
 
-StatusOr<std::vector<VariableBinding>> PassPrograms::BindVariables(const Graph& graph) const {
+StatusOr<std::vector<VariableBinding>> PassPrograms::BindVariables(const Graph& graph, bool keep_gradients) const {
   const ModelLayout& layout = *plan_->layout();
   constexpr std::string_view kGradients = "grads/", kOther = "other_grads/", kBase = "base_params/";
   std::vector<VariableBinding> bindings;
@@ -66,7 +67,7 @@ StatusOr<std::vector<VariableBinding>> PassPrograms::BindVariables(const Graph& 
                          : base      ? BufferTable::kBaseParams
                          : kept >= 0 ? kept
                                      : BufferTable::kParams;
-      bindings.push_back({name, buffer, slice->offset, slice->spec, gradient || other});
+      bindings.push_back({name, buffer, slice->offset, slice->spec, (gradient || other) && !keep_gradients});
       continue;
     }
     const StatusOr<TensorSpec> flat = FlatSpec(name, layout, plan_->flat_names());
@@ -80,7 +81,8 @@ StatusOr<std::vector<VariableBinding>> PassPrograms::BindVariables(const Graph& 
                              Name(VariableDType(*node)), shape.ToString(), Name(flat->dtype), flat->shape.ToString());
     }
     const auto [buffer, offset] = buffers_.PlaceOf(name);
-    bindings.push_back({name, buffer, offset, *flat, buffer == BufferTable::kGrads || name == "other_grads"});
+    const bool of_gradient = buffer == BufferTable::kGrads || name == "other_grads";
+    bindings.push_back({name, buffer, offset, *flat, of_gradient && !keep_gradients});
   }
   return bindings;
 }
@@ -123,6 +125,40 @@ StatusOr<std::shared_ptr<const Program>> PassPrograms::End(TaskKind kind, size_t
     RIVULET_ASSIGN_OR_RETURN(end, CompileFlat(*PassOf(kind, pass).end, "end"));
   }
   return end;
+}
+
+StatusOr<std::shared_ptr<const Program>> PassPrograms::ClippedSum() {
+  MutexLock lock(mutex_);
+  std::shared_ptr<const Program>& program = compiled_[{TaskKind::kTrain, 0}].clipped_sum;
+  if (program != nullptr) return program;
+  RIVULET_RETURN_IF_ERROR(CheckExampleTraining(*plan_));
+  const LocalPass& pass = PassOf(TaskKind::kTrain, 0);
+  const int64_t rows = ExampleRows(pass.batch_size);
+  const std::optional<ExampleNoise> noise = ExampleNoiseOf(*plan_);
+  if (!noise) return FailedPrecondition("plan '{}' protects no single examples", plan_->name());
+  auto composed = ComposeClippedSum(*plan_, pass, rows, noise->clip);
+  if (!composed.ok()) return Annotate(composed.status(), StepName(TaskKind::kTrain));
+  RIVULET_ASSIGN_OR_RETURN(Signature signature, StepSignature(pass, *composed, rows, false));
+  signature.feeds.push_back({kPresentRows, {DType::kFloat32, Shape{rows}}});
+  RIVULET_ASSIGN_OR_RETURN(signature.variables, BindVariables(composed->graph, /*keep_gradients=*/true));
+  auto compiled = CompileProgram(composed->graph, signature, options_);
+  if (!compiled.ok()) return Annotate(compiled.status(), StepName(TaskKind::kTrain));
+  program = *std::move(compiled);
+  return program;
+}
+
+StatusOr<std::shared_ptr<const Program>> PassPrograms::Rule() {
+  MutexLock lock(mutex_);
+  std::shared_ptr<const Program>& program = compiled_[{TaskKind::kTrain, 0}].rule;
+  if (program != nullptr) return program;
+  RIVULET_ASSIGN_OR_RETURN(const ComposedStep composed, ComposeRule(PassOf(TaskKind::kTrain, 0)));
+  Signature signature;
+  signature.targets = composed.targets;
+  RIVULET_ASSIGN_OR_RETURN(signature.variables, BindVariables(composed.graph, /*keep_gradients=*/true));
+  auto compiled = CompileProgram(composed.graph, signature, options_);
+  if (!compiled.ok()) return Annotate(compiled.status(), "the plan's step graph");
+  program = *std::move(compiled);
+  return program;
 }
 
 StatusOr<std::shared_ptr<const GpuProgram>> PassPrograms::GpuBegin(TaskKind kind, size_t pass) {

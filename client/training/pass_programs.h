@@ -55,6 +55,10 @@ class PassPrograms {
   // and they are never copied.
   StatusOr<std::shared_ptr<const Program>> Step(TaskKind kind, size_t pass, int64_t batch_size, bool from_base = false);
   StatusOr<std::shared_ptr<const Program>> End(TaskKind kind, size_t pass);
+  // The halves of a training step that protects single examples (federated/plan/example_noise.h). The first writes the
+  // clipped sum over ExampleRows rows to the grads buffer; the second is the pass's step graph, which reads it there.
+  StatusOr<std::shared_ptr<const Program>> ClippedSum();
+  StatusOr<std::shared_ptr<const Program>> Rule();
   // The same for a device beside the host (engine/program/gpu_program.h); a step always from the params buffer.
   StatusOr<std::shared_ptr<const GpuProgram>> GpuBegin(TaskKind kind, size_t pass);
   StatusOr<std::shared_ptr<const GpuProgram>> GpuStep(TaskKind kind, size_t pass, int64_t batch_size);
@@ -74,6 +78,7 @@ class PassPrograms {
   struct Compiled {
     std::shared_ptr<const Program> begin, end;
     std::shared_ptr<const GpuProgram> gpu_begin, gpu_end;
+    std::shared_ptr<const Program> clipped_sum, rule;
     std::optional<ComposedStep> step;
     std::map<std::pair<int64_t, bool>, std::shared_ptr<const Program>> steps;  // by batch size, and from_base
     std::map<int64_t, std::shared_ptr<const GpuProgram>> gpu_steps;            // by batch size
@@ -92,7 +97,8 @@ class PassPrograms {
   // With from_base: the params buffer begins as base_params.
   StatusOr<Signature> StepSignature(const LocalPass& pass, const ComposedStep& step, int64_t batch_size,
                                     bool from_base) const;
-  StatusOr<std::vector<VariableBinding>> BindVariables(const Graph& graph) const;
+  // With `keep_gradients` another program reads them.
+  StatusOr<std::vector<VariableBinding>> BindVariables(const Graph& graph, bool keep_gradients = false) const;
 
   const std::shared_ptr<const Plan> plan_;
   const CompileOptions options_;

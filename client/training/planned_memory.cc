@@ -4,6 +4,8 @@
 #include <map>
 #include <string_view>
 
+#include "federated/plan/example_noise.h"
+
 namespace rivulet {
 namespace {
 
@@ -62,11 +64,22 @@ StatusOr<PlannedMemory> PlanMemory(PassPrograms& programs, TaskKind kind, int64_
     }
   }
   const LocalProgram& program = *plan.program(kind);
+  const bool by_example = kind == TaskKind::kTrain && ExampleNoiseOf(plan).has_value();
+  if (by_example) {
+    RIVULET_ASSIGN_OR_RETURN(const auto sum, programs.ClippedSum());
+    RIVULET_ASSIGN_OR_RETURN(const auto rule, programs.Rule());
+    planned.program = std::max(ProgramBytes(sum), ProgramBytes(rule));
+    // Sums of doubles, and the noise on them.
+    planned.vectors += 4 * static_cast<int64_t>(buffers.bytes(BufferTable::kGrads));
+  }
   for (size_t pass = 0; pass < program.passes.size(); ++pass) {
     // A smaller last batch takes no more than a whole one.
     const int64_t batch = std::clamp<int64_t>(examples, 1, program.passes[pass].batch_size);
     RIVULET_ASSIGN_OR_RETURN(const auto begin, programs.Begin(kind, pass));
-    RIVULET_ASSIGN_OR_RETURN(const auto step, programs.Step(kind, pass, batch));
+    std::shared_ptr<const Program> step;
+    if (!by_example) {
+      RIVULET_ASSIGN_OR_RETURN(step, programs.Step(kind, pass, batch));
+    }
     RIVULET_ASSIGN_OR_RETURN(const auto end, programs.End(kind, pass));
     planned.program = std::max({planned.program, ProgramBytes(begin), ProgramBytes(step), ProgramBytes(end)});
   }

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "client/training/example_steps.h"
 #include "client/training/failure.h"
 #include "client/training/planned_memory.h"
 #include "client/training/task_work.h"
 #include "client/training/training_checkpoint.h"
 #include "engine/profile/tracer.h"
 #include "federated/plan/download_bounds.h"
+#include "federated/plan/example_noise.h"
 
 namespace rivulet {
 
@@ -24,6 +26,8 @@ std::string_view Name(TaskReport::Kind kind) {
       return "failed";
     case TaskReport::Kind::kGone:
       return "too late";
+    case TaskReport::Kind::kInSteps:
+      return "in steps";
   }
   return "";
 }
@@ -187,6 +191,11 @@ StatusOr<LocalResult> TaskTrainer::Train(const Task& task, std::string_view clie
   std::vector<const AlignedBuffer*> broadcasts;
   for (const auto& broadcast : broadcasts_) broadcasts.push_back(broadcast.get());
   LaneTask lane{&task, client_id, base_.get(), &examples, state, broadcasts};
+  std::optional<privacy::NoiseKey> example_key;
+  if (ExampleNoiseOf(plan)) {
+    RIVULET_ASSIGN_OR_RETURN(example_key, BeginExamples(task, client_id, data.size()));
+    lane.example_key = &*example_key;
+  }
   if (Reads(task)) lane.beside = pipeline_->Begin();
   if (checkpoint_ != nullptr && task.kind == TaskKind::kTrain) {
     checkpoint_->Begin(WorkOf(task), data.size());
@@ -220,8 +229,30 @@ StatusOr<StateBlob> TaskTrainer::ReadStateOf(const Task& task, std::string_view 
 }
 
 StatusOr<std::unique_ptr<Trainer>> TaskTrainer::NewTrainer() const {
+  if (trainers_ != nullptr && ExampleNoiseOf(plan())) {
+    return WithReason(Unimplemented("plan '{}' protects single examples (privacy.unit = \"example\"), which devices "
+                                    "beside the host do not; train it on the host, without --device",
+                                    plan().name()),
+                      TaskFailure::Code::kUnimplemented, "privacy of examples on a device");
+  }
   if (trainers_ != nullptr) return trainers_(plan_->programs, instruments_.steps);
   return Trainer::Create(plan_->programs, instruments_.steps);
+}
+
+// A measurement of the examples would have no noise.
+StatusOr<privacy::NoiseKey> TaskTrainer::BeginExamples(const Task& task, std::string_view client_id,
+                                                       int64_t examples) const {
+  if (task.kind != TaskKind::kTrain) {
+    return WithReason(
+        FailedPrecondition("plan '{}' protects single examples, so no version is measured on them", plan().name()),
+        TaskFailure::Code::kNotWilling, "noise of measurements");
+  }
+  if (example_keys_ != nullptr) return example_keys_(task, client_id, plan(), examples);
+  if (ExampleNoiseOf(plan())->seeded) return SeededExampleKey(task);
+  return WithReason(FailedPrecondition("plan '{}' protects single examples, and this program keeps no account of their "
+                                       "privacy; train with rivulet-client, or simulate without ranks and workers",
+                                       plan().name()),
+                    TaskFailure::Code::kNotWilling, "privacy of examples");
 }
 
 // The mean alone is folded from wherever the values lie; other rules read them.
@@ -247,7 +278,7 @@ Status TaskTrainer::Finish(const Task& task, std::string_view client_id, LocalRe
 // what happens to updates on their way would need them in memory; on a device it happens there, or each is brought from
 // there.
 int TaskTrainer::MostLanes(const Task& task, int64_t examples) const {
-  if (trainer_ == nullptr || plan_->plan->digest() != task.plan) return 1;
+  if (trainer_ == nullptr || plan_->plan->digest() != task.plan || ExampleNoiseOf(plan())) return 1;
   if (!trainer_->TakesUnlikeTasks() && instruments_.tracer != nullptr) return 1;
   if (!trainer_->TakesUnlikeTasks() && (!pipeline_->transparent() || plan_->plan->keeps_state())) return 1;
   return trainer_->MostLanes(task.kind, examples);

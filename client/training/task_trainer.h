@@ -46,12 +46,13 @@ struct TaskReport : TaskResult {
     kRefused,    // by the coordinator or the fold; `reason` is its sentence
     kFailed,     // could not be done here; `reason` was reported to the coordinator
     kGone,       // the coordinator no longer knows the task: too late
+    kInSteps,    // trained, and its words go through the steps of a secure sum, whose end has a report of its own
   };
   Kind kind = Kind::kAccepted;
   std::string reason;
   bool resent = false;  // an update from disk was sent, without training
 };
-std::string_view Name(TaskReport::Kind kind);  // "accepted", "duplicate", "refused", "failed", "too late"
+std::string_view Name(TaskReport::Kind kind);  // "accepted", "duplicate", "refused", "failed", "too late", "in steps"
 
 // Calls `work` and traces the task twice: on the row of the calling thread, around its phases, and on its client's row.
 StatusOr<TaskReport> TraceTask(Tracer* tracer, std::string_view client_id, const Task& task,
@@ -89,6 +90,12 @@ class TaskTrainer {
         checkpoint_(checkpoint),
         available_memory_(std::move(available_memory)) {}
 
+  // Charges a task of a plan that protects single examples, on so many of them, and gives the key of its draws and
+  // noise (client/training/example_accounts.h). Without it only "seeded" noise is trained.
+  using ExampleKeys = std::function<StatusOr<privacy::NoiseKey>(const Task& task, std::string_view client_id,
+                                                                const Plan& plan, int64_t examples)>;
+  void ProtectExamples(ExampleKeys keys) { example_keys_ = std::move(keys); }
+
   // Trains on the data set that the plan names. The parts have passed the update pipeline
   // (client/training/update_pipeline.h). They are in memory of this, of its trainer and of the base model until the
   // next call. The client's next state has been proposed when this returns, so no accepted update lacks its state. With
@@ -125,6 +132,8 @@ class TaskTrainer {
   // The state that the client starts with; "": none.
   StatusOr<StateBlob> ReadStateOf(const Task& task, std::string_view client_id) const;
   StatusOr<std::unique_ptr<Trainer>> NewTrainer() const;
+  // Of a plan that protects single examples.
+  StatusOr<privacy::NoiseKey> BeginExamples(const Task& task, std::string_view client_id, int64_t examples) const;
   // Leaves parts on the device where `may` and the trainer allow it.
   void LeaveParts(bool may, TaskKind kind);
   // Passes an update through the pipeline.
@@ -142,6 +151,7 @@ class TaskTrainer {
   const TrainerFactory trainers_;  // null: on the host
   TrainingCheckpoint* const checkpoint_;
   const std::function<int64_t()> available_memory_;
+  ExampleKeys example_keys_;
   std::shared_ptr<const PlanArtifacts> plan_;
   std::unique_ptr<Trainer> trainer_;  // of plan_
   std::unique_ptr<UpdatePipeline> pipeline_;

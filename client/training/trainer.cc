@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "client/training/bound_passes.h"
+#include "client/training/example_steps.h"
 #include "client/training/graph_numbers.h"
 #include "client/training/host_lanes.h"
 #include "client/training/kept_state.h"
@@ -41,6 +42,7 @@ class LocalTrainer : public Trainer {
         monitor_(monitor),
         passes_(*programs_),
         steps_(plan_, passes_, monitor, loops),
+        example_steps_(plan_, passes_, steps_),
         layout_(plan_),
         host_lanes_(*programs_) {}
 
@@ -90,6 +92,7 @@ class LocalTrainer : public Trainer {
                 .state = lane.state,
                 .beside = lane.beside,
                 .cancel = cancel,
+                .example_key = lane.example_key,
                 .checkpoint = lane.checkpoint};
     results[0].status = BindBroadcasts(lane.broadcasts, lane.task->kind);
     if (results[0].status.ok()) results[0].status = TrainLane(run, *lane.base, results[0]);
@@ -110,9 +113,14 @@ class LocalTrainer : public Trainer {
   // The only pass of tasks that may be trained with others; null: they are trained one by one.
   const BoundPass* SharedPass(TaskKind kind, int64_t size) {
     const std::vector<BoundPass>* const passes = passes_.Find(kind);
-    return kept_.empty() && passes != nullptr && TakesOneStep(*passes, size) ? &passes->front() : nullptr;
+    return !by_example_ && kept_.empty() && passes != nullptr && TakesOneStep(*passes, size) ? &passes->front()
+                                                                                             : nullptr;
   }
 
+  std::span<float> Gradients() {
+    AlignedBuffer& grads = memory_[BufferTable::kGrads];
+    return {reinterpret_cast<float*>(grads.data()), grads.size() / sizeof(float)};
+  }
   GraphNumbers Numbers() { return {plan_, table_, memory_[BufferTable::kScalars].data()}; }
 
   Status TrainLane(LaneRun& lane, const Model& base, LocalResult& result) {
@@ -123,8 +131,12 @@ class LocalTrainer : public Trainer {
     if (passes == nullptr) {
       return InvalidArgument("plan '{}' does not say how to {}", plan_.name(), Name(lane.task.kind));
     }
-    lane.from_base = TakesOneStep(*passes, lane.size);
-    RIVULET_RETURN_IF_ERROR(PrepareSteps(lane, *passes));
+    const bool by_example = by_example_ && lane.task.kind == TaskKind::kTrain;
+    if (by_example && lane.example_key == nullptr) {
+      return FailedPrecondition("plan '{}' protects single examples, and this client has no noise key", plan_.name());
+    }
+    lane.from_base = !by_example && TakesOneStep(*passes, lane.size);
+    RIVULET_RETURN_IF_ERROR(by_example ? passes_.ByExample().status() : PrepareSteps(lane, *passes));
     RIVULET_RETURN_IF_ERROR(Begin(lane, base, result));
     GraphNumbers numbers = Numbers();
     for (; lane.at.pass < passes->size(); ++lane.at.pass) {
@@ -134,7 +146,8 @@ class LocalTrainer : public Trainer {
         lane.at.declared = result.declared;
         if (pass.begin != nullptr) RIVULET_RETURN_IF_ERROR(steps_.Run(lane, *pass.begin));
       }
-      RIVULET_RETURN_IF_ERROR(steps_.Run(lane, pass));
+      RIVULET_RETURN_IF_ERROR(by_example ? example_steps_.Run(lane, pass, Gradients(), *lane.example_key)
+                                         : steps_.Run(lane, pass));
       numbers.SetSteps(lane.at.step - lane.at.pass_step);
       DeclarePass(*pass.pass, lane.at.sums, lane.at.seen, result.declared);
       numbers.Tell(result.declared);
@@ -226,8 +239,10 @@ class LocalTrainer : public Trainer {
   std::vector<NamedState> kept_;  // among them
   BoundPasses passes_;
   PassSteps steps_;
-  KnownLayout layout_;           // of base models
-  std::vector<PartRuns> parts_;  // of a training
+  ExampleSteps example_steps_;
+  const bool by_example_ = ExampleNoiseOf(plan_).has_value();  // examples are protected one by one
+  KnownLayout layout_;                                         // of base models
+  std::vector<PartRuns> parts_;                                // of a training
   HostLanes host_lanes_;
   RunObserver* observer_ = nullptr;
 };

@@ -16,6 +16,7 @@
 #include "federated/aggregation/update.h"
 #include "federated/plan/example_source.h"
 #include "federated/plan/plan.h"
+#include "federated/privacy/noise_key.h"
 #include "federated/states/state_blob.h"
 #include "federated/tasks/task_result.h"
 #include "federated/transport/coordinator_api.h"
@@ -42,6 +43,8 @@ struct LaneTask {
   std::span<const NamedState> beside = {};
   // Resumes the training, and records its progress; null: it starts anew. For a single lane only.
   TrainingCheckpoint* checkpoint = nullptr;
+  // The task's own key (client/training/example_steps.h), of a plan that protects single examples.
+  const privacy::NoiseKey* example_key = nullptr;
 };
 
 struct LocalResult : TaskResult {

@@ -10,6 +10,7 @@
 #include "engine/base/check.h"
 #include "engine/profile/tracer.h"
 #include "federated/server_optimizers/averaged.h"
+#include "federated/weights/adapter_pairs.h"
 
 namespace rivulet {
 namespace {
@@ -57,6 +58,21 @@ void MultiplyMean(ServerInput::Part& part, double unit) {
   for (float& value : part.mean) value = static_cast<float>(value * unit);
 }
 
+// What the rule "stack" needs of the version before.
+std::shared_ptr<const AggregationBase> BaseForStack(const Model& model) {
+  auto base = std::make_shared<AggregationBase>();
+  const ModelLayout& layout = model.layout();
+  base->values.resize(static_cast<size_t>(layout.update_elements()));
+  for (const Slice& slice : layout.slices()) {
+    if (slice.segment != Segment::kTrainable && slice.segment != Segment::kShared) continue;
+    std::ranges::copy(model.tensor(slice).flat<float>(), base->values.begin() + slice.wire_offset);
+  }
+  for (const AdapterPair& pair : AdapterPairsOf(layout))
+    base->pairs.push_back(
+        {pair.a->wire_offset, pair.b->wire_offset, pair.rows, pair.rank, pair.columns, pair.transposed});
+  return base;
+}
+
 // What clients changed was judged when the server took its step.
 Status CheckFinite(const Model& model) {
   for (const Slice& slice : model.layout().slices()) {
@@ -76,7 +92,10 @@ StatusOr<MadeVersion> MakeVersion(const ServerState& base, std::unique_ptr<Aggre
   const auto begin = std::chrono::steady_clock::now();
   MadeVersion made;
   Scalars sums;
+  std::optional<double> stacked;  // the share that the rule "stack" dropped
   {
+    const bool stacks = aggregation->spec().rule == "stack";
+    if (stacks) aggregation->StartFrom(BaseForStack(*base.model));
     // Sums of 64 bits take twice the room of the model; they go before an evaluation needs some.
     RIVULET_ASSIGN_OR_RETURN(ServerInput input, std::move(*aggregation).FinishUndivided(staleness));
     aggregation.reset();
@@ -93,8 +112,10 @@ StatusOr<MadeVersion> MakeVersion(const ServerState& base, std::unique_ptr<Aggre
       if (changed || &part != delta) part.Divide();
       means.emplace_back(part.mean);
       made.lost_fraction = std::max(made.lost_fraction, part.lost_fraction);
+      made.dropped_share = std::max(made.dropped_share, part.dropped_share);
       if (&part != delta) others.emplace(part.name, part.mean);
     }
+    if (stacks) stacked = made.dropped_share;
     if (changed) RIVULET_RETURN_IF_ERROR(update.mechanisms->Apply(update.version, means));
     RIVULET_ASSIGN_OR_RETURN(static_cast<ServerState&>(made),
                              NextState(base, update.optimizer, update.learning_rate, MeanOf(*delta), others,
@@ -122,6 +143,7 @@ StatusOr<MadeVersion> MakeVersion(const ServerState& base, std::unique_ptr<Aggre
     }
     made.evaluate_seconds = SecondsSince(evaluation);
   }
+  if (stacked) made.central["server/lora_dropped"] = Measure{.value = *stacked};
   return made;
 }
 

@@ -25,8 +25,10 @@ class Tracer;  // engine/profile/tracer.h
 
 struct MadeVersion : ServerState {
   double lost_fraction = 0;  // of non-zero coordinates, to rounding
+  double dropped_share = 0;  // of adapters' products, by the rule "stack"
   double aggregate_seconds = 0, evaluate_seconds = 0;
-  std::map<std::string, Measure> central;  // "test/accuracy"; empty without an evaluator
+  // "test/accuracy", with an evaluator; of the rule "stack" also "server/lora_dropped"
+  std::map<std::string, Measure> central;
 };
 
 // What the server does with the mean of a version's updates. All must outlive the call.

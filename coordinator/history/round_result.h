@@ -16,8 +16,8 @@ struct RoundResult {
   int64_t bytes_down = 0, bytes_up = 0;
   double train_seconds = 0, aggregate_seconds = 0, evaluate_seconds = 0;
   // Of a private run: noise over the norm bound, the share of members that was drawn (1: nothing is claimed of
-  // sampling), and what all attempts up to this one have spent at this delta, against who sees the models and against
-  // participants.
+  // sampling), and what all attempts up to this one have spent at this delta, against viewers of the models and
+  // against participants.
   std::optional<double> noise_multiplier, sampling_rate, delta, epsilon, participant_epsilon;
 
   RoundResult& result() { return *this; }

@@ -121,10 +121,11 @@ bool RunMachine::WaitedForAbsent(TimeMs now, Actions& actions) {
 // is that of the version, whenever it begins, of the members that training could draw from at this moment.
 void RunMachine::OpenEvaluation(TimeMs now, Actions& actions) {
   if (evaluation_ || due_.empty() || over() || paused_) return;
-  evaluation_ = {TaskKind::kEvaluate, due_.front(), 1,
+  evaluation_ = {TaskKind::kEvaluate, due_.front(), attempts_before_ + 1,
                  UpdateBuffer(RulesAt(TaskKind::kEvaluate, rules_.deadline_ms > 0 ? now + rules_.deadline_ms : 0))};
   due_.pop_front();
-  members_.BeginBeside(TaskKind::kEvaluate, {evaluation_->version, evaluation_->attempt});
+  members_.BeginBeside(TaskKind::kEvaluate, {evaluation_->version, 1});
+  evaluation_->buffer.BeginStep(0, now);
   armed_ = 0;
   std::vector<std::string> cohort = Draw(TaskKind::kEvaluate, evaluation_->buffer.Missing(), now);
   if (static_cast<int64_t>(cohort.size()) >= std::max<int64_t>(rules_.evaluation.min_reports, 1)) {
@@ -191,7 +192,13 @@ void RunMachine::Replace(Gathering& in, TimeMs now, Actions& actions) {
 BufferRules RunMachine::RulesAt(TaskKind kind, TimeMs deadline) const {
   const EvaluationRules& evaluation = rules_.evaluation;
   if (kind == TaskKind::kEvaluate) {
-    return {evaluation.clients, evaluation.clients, evaluation.min_reports, deadline, {}, -1, false};
+    return {evaluation.clients,
+            evaluation.clients,
+            evaluation.min_reports,
+            deadline,
+            rules_.barriers,
+            rules_.sum_step,
+            false};
   }
   return {rules_.policy.in_flight,
           rules_.policy.updates_per_version,

@@ -26,7 +26,9 @@ void RunMachine::LetDeadlinePass(Gathering& gathering, TimeMs now, Actions& acti
   UpdateBuffer& buffer = gathering.buffer;
   if (buffer.next_deadline() == 0 || now < buffer.next_deadline()) return;
   const bool all = buffer.deadline() != 0 && now >= buffer.deadline();
-  const bool ask = rules_.lease_ms > 0 && buffer.held() > 0 && !buffer.asked_last();
+  // Behind the attempt's deadline no later step has time to read a sum.
+  const bool in_time = !all || buffer.at_last_step();
+  const bool ask = in_time && rules_.lease_ms > 0 && buffer.held() > 0 && !buffer.asked_last();
   DropOpen(gathering,
            all ? fmt::format("no update arrived before the deadline of {:g} s",
                              static_cast<double>(rules_.deadline_ms) / 1000)

@@ -25,6 +25,11 @@ std::string Complaints(const std::vector<Lease>& leases) {
   return text;
 }
 
+std::string TooFewAnswered(const UpdateBuffer& buffer) {
+  return fmt::format("too few answered step {}, so that the sum of {} updates cannot be read", buffer.step(),
+                     buffer.folded());
+}
+
 }  // namespace
 
 // The only place where an attempt ends, called after everything that may resolve a lease.
@@ -73,8 +78,7 @@ void RunMachine::Judge(Gathering& gathering, TimeMs now, Actions& actions) {
                                    round(), Complaints(leases()));
   if (!buffer.failure().empty()) reason = buffer.failure();
   if (buffer.failure().empty() && buffer.past_sum()) {
-    reason = fmt::format("too few answered step {}, so that the sum of {} updates cannot be read", buffer.step(),
-                         buffer.folded());
+    reason = TooFewAnswered(buffer);
   }
   reason_ = fmt::format("round {} failed after {} attempt{}; in the last, {}", round(), attempts_tried_,
                         attempts_tried_ == 1 ? "" : "s", reason);
@@ -105,7 +109,11 @@ void RunMachine::CarryOver() {
 void RunMachine::Evaluate(const Gathering& gathering, bool enough, Actions& actions) {
   const UpdateBuffer& buffer = gathering.buffer;
   Evaluated evaluated{gathering.version, gathering.attempt, Folded(buffer), ""};
-  if (!enough && buffer.leases().empty()) {
+  if (!enough && !buffer.failure().empty()) {
+    evaluated.reason = buffer.failure();
+  } else if (!enough && buffer.past_sum()) {
+    evaluated.reason = TooFewAnswered(buffer);
+  } else if (!enough && buffer.leases().empty()) {
     evaluated.reason = fmt::format("too few clients were there to measure round {}", gathering.version);
   } else if (!enough) {
     evaluated.reason =

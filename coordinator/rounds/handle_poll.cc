@@ -43,7 +43,7 @@ void RunMachine::Handle(const SitePolled& event, TimeMs now, Actions& actions) {
   }
   OpenNext(now, actions);
 
-  std::set<LeaseSlot> named;
+  Named named;
   std::set<TaskKind> holds_more;
   for (const SitePolled::Holding& holding : event.working_on) {
     const auto slot = book_.Find(holding.task);
@@ -57,9 +57,10 @@ void RunMachine::Handle(const SitePolled& event, TimeMs now, Actions& actions) {
     }
     const Lease& lease = book_.at(*slot);
     // Of a step that is behind the others it has yet to hear of the next one.
-    if (holding.step == lease.step) named.insert(*slot);
+    (holding.step == lease.step ? named.same_step : named.behind).insert(*slot);
     Extend(*slot, now);
-    if (holding.held && !itself && lease.state == State::kTaken && Of(lease).buffer.at_last_step()) {
+    if (holding.held && !itself && lease.state == State::kTaken && lease.step == holding.step &&
+        Of(lease).buffer.at_sum_step()) {
       holds_more.insert(lease.kind);
       SetState(*slot, State::kHeld);
     } else if (aggregator && !holding.held && lease.state == State::kHeld) {
@@ -82,13 +83,14 @@ void RunMachine::Handle(const SitePolled& event, TimeMs now, Actions& actions) {
     if (std::holds_alternative<Offer>(actions[answers]) || (asked != nullptr && asked->site == event.site)) return;
   }
   const int64_t pace = PollIntervals::WaitFor(itself || aggregator ? known_clients() : presence_.sites());
-  actions.push_back(AskToWait{event.site, Awaited(now), named.empty() ? pace : heartbeat_ms()});
+  actions.push_back(AskToWait{event.site, Awaited(now), named.same_step.empty() ? pace : heartbeat_ms()});
 }
 
-// First what the site has had and no longer knows of; then new ones, as many as the buffers have room for. A client
+// First what the site has had and no longer knows of, or whose next step has begun, which counts for nothing of what it
+// wants; then new ones, as many as the buffers have room for. A client
 // that speaks for itself trains first, as a version waits for that. A site of many names is given both kinds in any
 // case, and an evaluation first: it is of an older version, whose model is kept for it.
-void RunMachine::GiveLeases(const SitePolled& poll, const std::set<LeaseSlot>& named, TimeMs now, Actions& actions) {
+void RunMachine::GiveLeases(const SitePolled& poll, const Named& named, TimeMs now, Actions& actions) {
   if (poll.serves == SitePolled::Serves::kNames) return GiveLeasesOfAggregator(poll, named, now, actions);
   int64_t want = poll.want;
   const auto give = [&](LeaseSlot slot) {
@@ -97,9 +99,11 @@ void RunMachine::GiveLeases(const SitePolled& poll, const std::set<LeaseSlot>& n
   };
   // An upload that has begun may have been cut off: its client may need the task again to finish it.
   for (const LeaseSlot slot : book_.InHandOf(poll.site)) {
-    if (want > 0 && !named.contains(slot) && Open(book_.at(slot))) {
+    const bool next_step = named.behind.contains(slot);
+    if ((want > 0 || next_step) && !named.same_step.contains(slot) && Open(book_.at(slot))) {
       Extend(slot, now);
       give(slot);
+      if (next_step) ++want;
     }
   }
   if (poll.serves == SitePolled::Serves::kItself) {
@@ -132,19 +136,29 @@ void RunMachine::GiveLeases(const SitePolled& poll, const std::set<LeaseSlot>& n
 
 // Each as its client would have it that called itself; but new ones only as long as there is room, as its partial is
 // taken as a whole.
-void RunMachine::GiveLeasesOfAggregator(const SitePolled& poll, const std::set<LeaseSlot>& named, TimeMs now,
-                                        Actions& actions) {
+void RunMachine::GiveLeasesOfAggregator(const SitePolled& poll, const Named& named, TimeMs now, Actions& actions) {
   int64_t want = poll.want;
   const auto give = [&](LeaseSlot slot) {
     actions.push_back(OfferOf(slot, true));
+    book_.MarkTold(slot);
     --want;
   };
+  // Its clients wait for their next step, whether or not it names them now.
+  for (const LeaseSlot slot : book_.InHandOf(poll.site)) {
+    const Lease& lease = book_.at(slot);
+    const bool told = lease.told_step == lease.step && !named.behind.contains(slot);
+    if (told || named.same_step.contains(slot) || !Open(lease)) continue;
+    Extend(slot, now);
+    give(slot);
+    ++want;
+  }
   for (const std::string& client_id : poll.names) {
     for (const TaskKind kind : {TaskKind::kTrain, TaskKind::kEvaluate}) {
       const auto slot = Open(kind) != nullptr ? book_.OfClient(client_id, kind) : std::nullopt;
-      if (want <= 0 || !slot || book_.at(*slot).via != poll.site || named.contains(*slot)) continue;
+      if (want <= 0 || !slot || book_.at(*slot).via != poll.site || named.same_step.contains(*slot)) continue;
       const Lease& lease = book_.at(*slot);
-      if (lease.site == poll.site && lease.in_hand()) {
+      // Of a step that was answered its clients still wait for the next one.
+      if (lease.site == poll.site && (lease.in_hand() || lease.state == State::kReported)) {
         Extend(*slot, now);
         give(*slot);
       } else if (MayComeBack(lease)) {

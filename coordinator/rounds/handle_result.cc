@@ -127,8 +127,9 @@ void RunMachine::Handle(const PartialReported& event, TimeMs now, Actions& actio
                     fmt::format("task '{}' is of another {} than the first one", task,
                                 lease.kind != first.kind ? "kind" : "base version"));
     }
-    if (Open(lease) && !Of(lease).buffer.at_last_step()) {
-      return refuse(task, Refuse::Why::kUnknown, fmt::format("task '{}' is not at its last step yet", task));
+    if (lease.state == State::kReported) return refuse(task, Refuse::Why::kDuplicate, "its words are in the sum");
+    if (Open(lease) && !Of(lease).buffer.at_sum_step()) {
+      return refuse(task, Refuse::Why::kUnknown, fmt::format("task '{}' is not at the step of its sum", task));
     }
     if (lease.state == State::kHeld || lease.promised()) ++counted;
     slots.push_back(*slot);
@@ -187,7 +188,8 @@ void RunMachine::Handle(const Merged& event, TimeMs now, Actions& actions) {
 }
 
 void RunMachine::Handle(const SumSettled& event, TimeMs now, Actions& actions) {
-  Gathering* const open = phase_ == Phase::kTraining ? Open(TaskKind::kTrain) : nullptr;
+  const bool trains = event.kind == TaskKind::kTrain;
+  Gathering* const open = trains && phase_ != Phase::kTraining ? nullptr : Open(event.kind);
   if (open == nullptr || rules_.barriers.empty() || (event.ok && !open->buffer.past_sum())) return;
   open->buffer.Settle(event.ok ? "" : event.reason.empty() ? "the sum cannot be read" : event.reason);
   Judge(*open, now, actions);

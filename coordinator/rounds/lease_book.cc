@@ -106,7 +106,7 @@ void LeaseBook::Take(LeaseSlot slot, const std::string& site) {
 void LeaseBook::Release(LeaseSlot slot, Lease::State state) {
   Unindex(slot);
   slots_[slot].site.clear();
-  if (state == Lease::State::kOffered) slots_[slot].step = 0;
+  if (state == Lease::State::kOffered) slots_[slot].step = slots_[slot].told_step = 0;
   slots_[slot].state = state;
   slots_[slot].expires = 0;
   Index(slot);

@@ -55,6 +55,7 @@ struct Lease {
   int64_t base_round = 0;  // the version that it starts from, or measures
   uint16_t ordinal = 0;    // of this client's lease of this kind at this base version
   int step = 0;
+  int told_step = 0;  // the last one that its aggregator was given
   State state = State::kOffered;
   TimeMs expires = 0;  // when it lapses unless its site is heard of; 0: never
   std::string reason;  // of refused, dropped, failed
@@ -105,6 +106,7 @@ class LeaseBook {
   void SetState(LeaseSlot slot, Lease::State state, std::string reason = "");
   void BeginStep(LeaseSlot slot, int step);  // reported before, now in its site's hands again
   void MarkSummed(LeaseSlot slot);           // being folded before, now reported
+  void MarkTold(LeaseSlot slot) { slots_[slot].told_step = slots_[slot].step; }
   void MakeDue(LeaseSlot slot);
   void SetVia(LeaseSlot slot, const std::string& via);
   // Forgets a lease in any state; its task may be asked for no more.

@@ -106,10 +106,11 @@ struct Merged {
   bool ok = true;
   std::string reason;
 };  // a FoldDone for each, at once
-// Of training's tasks with steps: the sum can be read, or what the steps brought is too little, or wrong.
+// Of tasks with steps: the sum can be read, or what the steps brought is too little, or wrong.
 struct SumSettled {
   bool ok = true;
   std::string reason;  // why not
+  TaskKind kind = TaskKind::kTrain;
 };
 struct CommitDone {
   bool ok = true;

@@ -109,7 +109,7 @@ struct RunRules {
   std::function<bool(const std::string& client_id, int64_t round)> available;
   std::string wanted_as;       // what is said of the members that are waited for: " tagged 'icu'"
   EvaluationRules evaluation;  // deadline_ms, lease_ms, presence_ms and policy.replace are as for training
-  std::vector<BufferRules::Barrier> barriers;  // of training's tasks; empty: they have one step
+  std::vector<BufferRules::Barrier> barriers;  // of tasks of both kinds; empty: they have one step
   int sum_step = -1;                           // of them, as BufferRules has it
   // Of a selector with a rate: a sample of nobody makes a version too, without updates. A sample whose members are all
   // absent does so when they were waited for `deadline_ms`, or at once where waiting changes nothing.
@@ -293,8 +293,12 @@ class RunMachine {
   void LetDeadlinePass(Gathering& gathering, TimeMs now, Actions& actions);
   void Route(const std::string& client_id, const std::string& via, TimeMs now);
   void OfferAgain(LeaseSlot slot, TimeMs now);  // what its site had
-  void GiveLeasesOfAggregator(const SitePolled& poll, const std::set<LeaseSlot>& named, TimeMs now, Actions& actions);
-  void GiveLeases(const SitePolled& poll, const std::set<LeaseSlot>& named, TimeMs now, Actions& actions);
+  // What a poll names of its site's leases: at the step that they are at, or at one before.
+  struct Named {
+    std::set<LeaseSlot> same_step, behind;
+  };
+  void GiveLeasesOfAggregator(const SitePolled& poll, const Named& named, TimeMs now, Actions& actions);
+  void GiveLeases(const SitePolled& poll, const Named& named, TimeMs now, Actions& actions);
   void AskHolders(const Gathering& gathering, const std::string* site, Actions& actions) const;  // null: all
   void DropOffered(TaskKind kind, const std::string& reason);
   // held, reported: also what sites hold, and who waits at a barrier.

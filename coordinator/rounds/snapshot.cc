@@ -106,7 +106,7 @@ class Reader {
 
 // What of a lease is written depends on how the run tells time.
 struct LeaseForm {
-  bool arrives = false, lost = false, summed = false;
+  bool arrives = false, lost = false, summed = false, steps = false;
 };
 
 void Put(Writer& w, const Participation& of) {
@@ -183,6 +183,7 @@ void Put(Writer& w, const Lease& lease, LeaseForm form) {
   w.Time(lease.expires);
   w.Text(lease.reason);
   if (form.summed) w.Integer(lease.summed);
+  if (form.steps) w.Integer(lease.told_step);
   if (!form.arrives) return;
   w.Integer(lease.arrives);
   w.Integer(lease.due);
@@ -202,6 +203,7 @@ Lease ReadLease(Reader& r, TaskKind kind, int64_t steps, LeaseForm form) {
   lease.expires = r.Time();
   lease.reason = r.Text();
   if (form.summed) lease.summed = r.UpTo(1) == 1;
+  if (form.steps) lease.told_step = static_cast<int>(r.UpTo(steps));
   if (!form.arrives) return lease;
   lease.arrives = r.Integer();
   lease.due = r.UpTo(1) == 1;
@@ -280,8 +282,10 @@ std::string RunMachine::Save(TimeMs now) const {
   if (rules_.fleet != nullptr) w.Integer(fleet_deadline_);
   w.Count(due_);
   for (const int64_t version : due_) w.Integer(version);
-  const LeaseForm form{
-      .arrives = continuous() || ordered(), .lost = rules_.fleet != nullptr, .summed = rules_.sum_step >= 0};
+  const LeaseForm form{.arrives = continuous() || ordered(),
+                       .lost = rules_.fleet != nullptr,
+                       .summed = rules_.sum_step >= 0,
+                       .steps = !rules_.barriers.empty()};
   for (const std::optional<Gathering>* gathering : {&made_, &training_, &evaluation_}) {
     w.Integer(gathering->has_value());
     if (!gathering->has_value()) continue;
@@ -341,7 +345,8 @@ StatusOr<RunMachine> RunMachine::Restore(RunRules rules, std::string_view snapsh
   r.Each([&] { machine.due_.push_back(r.Integer()); });
   const LeaseForm form{.arrives = machine.continuous() || machine.ordered(),
                        .lost = machine.rules_.fleet != nullptr,
-                       .summed = machine.rules_.sum_step >= 0};
+                       .summed = machine.rules_.sum_step >= 0,
+                       .steps = !machine.rules_.barriers.empty()};
   for (std::optional<Gathering>* const to : {&machine.made_, &machine.training_, &machine.evaluation_}) {
     if (r.UpTo(1) != 1) continue;
     const TaskKind kind = to == &machine.evaluation_ ? TaskKind::kEvaluate : TaskKind::kTrain;
@@ -350,7 +355,7 @@ StatusOr<RunMachine> RunMachine::Restore(RunRules rules, std::string_view snapsh
     const auto state = static_cast<UpdateBuffer::State>(r.UpTo(static_cast<int64_t>(UpdateBuffer::State::kClosed)));
     const bool asked_last = r.UpTo(1) == 1;
     *to = {kind, version, attempt, UpdateBuffer(machine.RulesAt(kind, deadline), state, asked_last)};
-    const int64_t steps = kind == TaskKind::kTrain ? static_cast<int64_t>(machine.rules_.barriers.size()) : 0;
+    const auto steps = static_cast<int64_t>(machine.rules_.barriers.size());
     const int step = static_cast<int>(r.UpTo(steps));
     UpdateBuffer& buffer = (*to)->buffer;
     buffer.RestoreStep(step, r.Time());
@@ -369,8 +374,7 @@ StatusOr<RunMachine> RunMachine::Restore(RunRules rules, std::string_view snapsh
   }
   if (const int64_t beside = r.Integer(); beside >= 0 && machine.evaluation_) {
     const std::vector<std::string> outside = r.Texts(), leaving = r.Texts();
-    machine.members_.RestoreBeside(TaskKind::kEvaluate, {machine.evaluation_->version, machine.evaluation_->attempt},
-                                   outside, leaving, beside);
+    machine.members_.RestoreBeside(TaskKind::kEvaluate, {machine.evaluation_->version, 1}, outside, leaving, beside);
   }
   Read(r, machine.presence_);
   if (!r.at_end()) return DataLoss("the snapshot of a run's rounds ends early or has bytes left over");

@@ -83,11 +83,11 @@ UpdateBuffer::Verdict UpdateBuffer::Judge() {
   if (!at_last_step()) {
     const int64_t reported = CountInState(Lease::State::kReported);
     const int64_t threshold = rules_.barriers[static_cast<size_t>(step_)].threshold;
-    const int64_t folding = CountInState(Lease::State::kFolding);
-    if (reported >= wanted && folding == 0 && (out == 0 || (threshold > 0 && reported >= threshold))) {
+    const int64_t coming = CountInState(Lease::State::kFolding) + held();
+    if (reported >= wanted && coming == 0 && (out == 0 || (threshold > 0 && reported >= threshold))) {
       return Verdict::kNextStep;
     }
-    if (out + folding + lapsed() > 0) return Verdict::kGoOn;
+    if (out + coming + lapsed() > 0) return Verdict::kGoOn;
     state_ = State::kClosed;
     return Verdict::kAbandon;
   }
@@ -110,6 +110,8 @@ TimeMs UpdateBuffer::next_deadline() const {
 }
 
 void UpdateBuffer::BeginStep(int step, TimeMs now) {
+  if (state_ == State::kClosing) state_ = State::kOpen;  // what sites held is in
+  asked_last_ = false;
   const size_t barrier = static_cast<size_t>(step);
   const int64_t lasts = barrier < rules_.barriers.size() ? rules_.barriers[barrier].deadline_ms : 0;
   RestoreStep(step, lasts > 0 ? now + lasts : 0);
@@ -121,7 +123,7 @@ void UpdateBuffer::RestoreStep(int step, TimeMs deadline) {
 }
 
 void UpdateBuffer::AskLast(TimeMs deadline) {
-  rules_.deadline = deadline;
+  (at_last_step() ? rules_.deadline : step_deadline_) = deadline;
   state_ = State::kClosing;
   asked_last_ = true;
 }

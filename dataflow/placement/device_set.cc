@@ -79,7 +79,7 @@ std::string DeviceSet::ToString() const {
 
 bool RunsOnCpu(const Node& node) {
   return ReadsOnlyTheShape(node) || KernelRegistry::Global().Has(node.type(), Device::kCpu) ||
-         AsyncOpRegistry::Global().Has(node.type());
+         AsyncOpRegistry::Global().Has(node.type()) || AsyncOpRegistry::Global().FindDynamic(node.type()) != nullptr;
 }
 
 bool RunsOnGpu(const Node& node) {

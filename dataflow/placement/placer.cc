@@ -133,13 +133,15 @@ class GraphPlacer {
         unable->type(), chain.empty() ? "" : ", and ", chain);
   }
 
+  // A pin holds even where the constraints here would decide otherwise: of a group's users, of which each may give way
+  // to the others, a part of the graph has only some, and a variable must not move to another task because of that.
   void ApplyPins() {
     if (options_.pinned == nullptr) return;
     for (const auto& node : graph_.nodes()) {
       const auto pin = options_.pinned->find(node->name());
       if (pin == options_.pinned->end() || Placed(*node)) continue;
       for (size_t device = 0; device < devices_.size(); ++device)
-        if (devices_[device].name.ToString() == pin->second && MayTake(*node, static_cast<int>(device)))
+        if (devices_[device].name.ToString() == pin->second && devices_[device].supports(*node))
           Assign(*node, static_cast<int>(device), "where it was placed before");
     }
   }

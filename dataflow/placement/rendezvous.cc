@@ -1,12 +1,45 @@
 #include "dataflow/placement/rendezvous.h"
 
 #include <algorithm>
+#include <charconv>
 #include <utility>
 #include <vector>
 
 #include "engine/base/check.h"
+#include "engine/base/shown_text.h"
 
 namespace rivulet {
+
+std::string_view TaskOf(std::string_view device) { return device.substr(0, device.find("/device:")); }
+
+StatusOr<RendezvousKey> RendezvousKey::Parse(std::string_view text) {
+  const auto refused = [&] {
+    return InvalidArgument(
+        "'{}' is no key of a transfer; it has the form 'SEND_DEVICE;INCARNATION;RECV_DEVICE;NAME;FRAME:ITERATION'",
+        Shortened(text));
+  };
+  std::string_view parts[5];
+  for (size_t i = 0; i < 5; ++i) {
+    const size_t end = text.find(';');
+    if ((end == std::string_view::npos) != (i == 4)) return refused();
+    parts[i] = text.substr(0, end);
+    if (i < 4) text.remove_prefix(end + 1);
+  }
+  const auto number = [](std::string_view digits, int base, uint64_t& value) {
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
+    return error == std::errc() && end == digits.data() + digits.size();
+  };
+  RendezvousKey key;
+  key.send_device = parts[0];
+  key.recv_device = parts[2];
+  key.tensor_name = parts[3];
+  const size_t colon = parts[4].find(':');
+  if (colon == std::string_view::npos || parts[1].size() != 16 || !number(parts[1], 16, key.send_incarnation) ||
+      !number(parts[4].substr(0, colon), 10, key.frame) || !number(parts[4].substr(colon + 1), 10, key.iteration))
+    return refused();
+  return key;
+}
+
 std::string RendezvousKey::ToString() const {
   return fmt::format("{};{:016x};{};{};{}:{}", send_device, send_incarnation, recv_device, tensor_name, frame,
                      iteration);
@@ -24,10 +57,19 @@ struct Rendezvous::State {
     std::deque<Tensor> sent;
     std::deque<Waiter> waiting;  // never both
   };
+  const std::shared_ptr<MemoryBudget> parked;
   Mutex mutex;
   std::map<std::string, Slot> slots GUARDED_BY(mutex);
   Status aborted GUARDED_BY(mutex);
   uint64_t next_number GUARDED_BY(mutex) = 1;
+
+  explicit State(std::shared_ptr<MemoryBudget> budget) : parked(std::move(budget)) {}
+  Status Park(const Tensor& value) {
+    return parked == nullptr ? absl::OkStatus() : parked->Take(value.bytes(), "a tensor that waits for its receive");
+  }
+  void Unpark(const Tensor& value) {
+    if (parked != nullptr) parked->Give(value.bytes());
+  }
 
   // The waiter of this number, taken out; one without `done` when somebody else has it.
   Waiter Take(const std::string& key, uint64_t number) {
@@ -44,7 +86,8 @@ struct Rendezvous::State {
   }
 };
 
-Rendezvous::Rendezvous() : state_(std::make_shared<State>()) {}
+Rendezvous::Rendezvous(std::shared_ptr<RemoteRendezvous> remote, std::shared_ptr<MemoryBudget> parked)
+    : remote_(std::move(remote)), state_(std::make_shared<State>(std::move(parked))) {}
 
 Rendezvous::~Rendezvous() { Abort(Aborted("the run that was to receive a tensor is over")); }
 
@@ -55,6 +98,10 @@ Status Rendezvous::Send(const std::string& key, Tensor value) {
     if (!state_->aborted.ok()) return state_->aborted;
     State::Slot& slot = state_->slots[key];
     if (slot.waiting.empty()) {
+      if (Status parked = state_->Park(value); !parked.ok()) {
+        if (slot.sent.empty()) state_->slots.erase(key);
+        return parked;
+      }
       slot.sent.push_back(std::move(value));
       return absl::OkStatus();
     }
@@ -84,6 +131,7 @@ void Rendezvous::RecvAsync(const std::string& key, const CancellationToken& canc
       if (!slot.sent.empty()) {
         value = std::move(slot.sent.front());
         slot.sent.pop_front();
+        state_->Unpark(value);
         if (slot.sent.empty()) state_->slots.erase(key);
         here = true;
       } else {
@@ -120,6 +168,18 @@ void Rendezvous::RecvAsync(const std::string& key, const CancellationToken& canc
   if (!waits) cancel.Forget(callback);  // received, aborted or cancelled in the meantime
 }
 
+void Rendezvous::RecvAsync(const RendezvousKey& key, const CancellationToken& cancel, Done done) {
+  if (remote_ == nullptr || TaskOf(key.send_device) == TaskOf(key.recv_device))
+    return RecvAsync(key.ToString(), cancel, std::move(done));
+  Status aborted;
+  {
+    MutexLock lock(state_->mutex);
+    aborted = state_->aborted;
+  }
+  if (!aborted.ok()) return done(aborted);
+  remote_->RecvAsync(std::string(TaskOf(key.send_device)), key.ToString(), cancel, std::move(done));
+}
+
 // The table is emptied before anybody is told, because those who are told may send and receive again, and shall get the
 // error.
 void Rendezvous::Abort(const Status& status) {
@@ -132,6 +192,7 @@ void Rendezvous::Abort(const Status& status) {
     slots.swap(state_->slots);
   }
   for (auto& [key, slot] : slots) {
+    for (const Tensor& value : slot.sent) state_->Unpark(value);
     for (State::Waiter& waiter : slot.waiting) {
       waiter.cancel.Forget(waiter.callback);
       waiter.done(status);

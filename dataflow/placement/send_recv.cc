@@ -5,17 +5,17 @@
 namespace rivulet {
 namespace {
 
-std::string KeyOf(const Node& node) {
+RendezvousKey KeyOf(const Node& node) {
   RendezvousKey key;
   key.send_device = node.attr<std::string>("send_device");
   key.send_incarnation = static_cast<uint64_t>(node.attr<int64_t>("send_device_incarnation"));
   key.recv_device = node.attr<std::string>("recv_device");
   key.tensor_name = node.attr<std::string>("tensor_name");
-  return key.ToString();
+  return key;
 }
 
 void Send(AsyncContext& context, AsyncDone done) {
-  const Status sent = context.scope.Get<Rendezvous>()->Send(KeyOf(context.node), context.inputs[0]);
+  const Status sent = context.scope.Get<Rendezvous>()->Send(KeyOf(context.node).ToString(), context.inputs[0]);
   if (!sent.ok()) return done(sent);
   done(std::vector<Tensor>{});
 }

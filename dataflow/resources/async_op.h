@@ -47,6 +47,12 @@ class RunScope {
     if (object == nullptr) object = std::make_shared<T>();
     return std::static_pointer_cast<T>(object);
   }
+  // Gives the run an object that others share; before the first Get of its type.
+  template <typename T>
+  void Put(std::shared_ptr<T> object) {
+    MutexLock lock(mutex_);
+    objects_[typeid(T)] = std::move(object);
+  }
   // A variant tensor (a scalar) that stands for `resource` within this run.
   Tensor Keep(std::shared_ptr<Resource> resource);
   // INVALID_ARGUMENT: a tensor that Keep of this run did not give.

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <utility>
 
+#include "dataflow/placement/rendezvous.h"
 #include "dataflow/session/run_cut_call.h"
 #include "engine/graph/op.h"
 #include "engine/graph/variable_name.h"
@@ -24,6 +25,7 @@ struct Execution::AsyncCall {
 
 Execution::Execution(ExecutionEnvironment environment)
     : environment_(std::move(environment)), plan_(*environment_.plan) {
+  if (environment_.info.rendezvous != nullptr) scope_.Put<Rendezvous>(environment_.info.rendezvous);
   MutexLock lock(mutex_);
   values_.resize(static_cast<size_t>(plan_.num_values));
   has_value_.resize(values_.size(), false);
@@ -267,12 +269,34 @@ std::vector<int> Execution::Complete(int step, const Status& status) {
   }
   // The others are told before this one counts as done, so that nobody waits for what will never be told.
   if (failed) environment_.info.cancel.Cancel();
+  bool settled = false;
   {
     MutexLock lock(mutex_);
     --under_way_;
     changed_.NotifyAll();
+    settled = when_done_ != nullptr && (error_.ok() ? left_ == 0 : under_way_ == 0);
   }
+  // A turn through the pool: this may be a callback of the run's own alarm or token, which the end of the run waits
+  // for.
+  if (settled) Schedule([self = shared_from_this()] { self->CallWhenDone(); });
   return ready;
+}
+
+void Execution::WhenDone(Done done) {
+  RIVULET_CHECK(environment_.pool != nullptr, "a run without a waiting thread needs a pool");
+  MutexLock lock(mutex_);
+  when_done_ = std::move(done);
+}
+
+void Execution::CallWhenDone() {
+  Done done;
+  std::vector<int> all(plan_.fetches.size());
+  for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int>(i);
+  {
+    MutexLock lock(mutex_);
+    std::swap(done, when_done_);
+  }
+  if (done) done(Wait(all, /*all=*/true));
 }
 
 bool Execution::Settled(std::span<const int> fetches, bool all) const {

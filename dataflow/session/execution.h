@@ -34,6 +34,10 @@ class Execution : public std::enable_shared_from_this<Execution> {
  public:
   explicit Execution(ExecutionEnvironment environment);
 
+  // Before Start, and instead of Wait: `done` is called on a thread of the pool once every step is done or the run has
+  // failed.
+  using Done = std::function<void(StatusOr<std::vector<Tensor>>)>;
+  void WhenDone(Done done);
   // `feeds` in the order of the plan's; where feeds are steps, an empty tensor comes later.
   void Start(std::vector<Tensor> feeds);
   // A feed that is a step.
@@ -59,6 +63,7 @@ class Execution : public std::enable_shared_from_this<Execution> {
   // Marks the step as done or failed; the steps that can start now.
   std::vector<int> Complete(int step, const Status& status);
   StatusOr<std::shared_ptr<Resource>> ResourceOf(const Node& handle) const;
+  void CallWhenDone();
   bool Settled(std::span<const int> fetches, bool all) const REQUIRES(mutex_);
 
   const ExecutionEnvironment environment_;
@@ -74,6 +79,7 @@ class Execution : public std::enable_shared_from_this<Execution> {
   int under_way_ GUARDED_BY(mutex_) = 0;       // steps that were started and are not done
   int left_ GUARDED_BY(mutex_) = 0;            // steps that are not done
   Status error_ GUARDED_BY(mutex_);
+  Done when_done_ GUARDED_BY(mutex_);
   std::queue<std::function<void()>> own_work_ GUARDED_BY(mutex_);  // without a pool
 };
 

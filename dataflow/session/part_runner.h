@@ -24,6 +24,8 @@
 
 namespace rivulet {
 
+class Rendezvous;
+
 // What all parts of one run have in common.
 struct RunInfo {
   StreamKey rng;
@@ -36,6 +38,7 @@ struct RunInfo {
   bool report_allocations = false;  // in errors about memory
   RunTrace* trace = nullptr;        // notes what parts do
   CostObserver* costs = nullptr;    // watches too
+  std::shared_ptr<Rendezvous> rendezvous;  // null: the run's own
 };
 
 // The variables that a session's graphs name. Thread-safe.

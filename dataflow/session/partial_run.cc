@@ -19,6 +19,7 @@ struct PartialRun::State {
   std::vector<std::set<int>> needs;  // of each fetch: feeds
   bool failed = false;
   bool waited = false;  // for the targets
+  std::string remote;   // the run's name at the session's target
 };
 
 namespace {
@@ -51,6 +52,12 @@ StatusOr<std::unique_ptr<PartialRun>> Session::SetUpPartialRun(const std::vector
   PartialRun::State& partial = *run->state_;
   partial.session = state_;
   partial.names = {feeds, fetches, targets, /*feeds_come_later=*/true};
+  partial.fed.resize(feeds.size());
+  partial.fetched.resize(fetches.size());
+  if (state_->remote != nullptr) {
+    RIVULET_ASSIGN_OR_RETURN(partial.remote, state_->remote->SetUpPartialRun(feeds, fetches, targets));
+    return run;
+  }
   RIVULET_ASSIGN_OR_RETURN(partial.active,
                            ActiveRun::Create(state_->active, options.cancel, state_->TimeoutOf(options)));
   std::string key;
@@ -59,8 +66,6 @@ StatusOr<std::unique_ptr<PartialRun>> Session::SetUpPartialRun(const std::vector
   const RunInfo info = state_->InfoOf(options, *partial.active, &partial.observer_mutex);
   partial.execution = std::make_shared<Execution>(
       ExecutionEnvironment{partial.plan, key, state_->parts, state_->resources, choice.pool, options.priority, info});
-  partial.fed.resize(feeds.size());
-  partial.fetched.resize(fetches.size());
   const std::vector<std::set<int>> needs = FeedsOf(*partial.plan);
   for (size_t fetch = 0; fetch < fetches.size(); ++fetch) {
     const int value = partial.plan->fetches[fetch];
@@ -112,7 +117,7 @@ StatusOr<std::vector<Tensor>> PartialRun::Run(const Session::Feeds& feeds, const
     if (index < 0) return InvalidArgument("'{}' was not named as a feed when the partial run was set up", name);
     const size_t i = static_cast<size_t>(index);
     if (fed[i]) return InvalidArgument("'{}' was fed before; a partial run takes each feed once", name);
-    RIVULET_RETURN_IF_ERROR(CheckFeed(name, value, state.plan->feed_specs[i]));
+    if (state.plan != nullptr) RIVULET_RETURN_IF_ERROR(CheckFeed(name, value, state.plan->feed_specs[i]));
     fed[i] = true;
     feed_indices.push_back(index);
   }
@@ -121,12 +126,22 @@ StatusOr<std::vector<Tensor>> PartialRun::Run(const Session::Feeds& feeds, const
     if (index < 0) return InvalidArgument("'{}' was not named as a fetch when the partial run was set up", name);
     const size_t i = static_cast<size_t>(index);
     if (fetched[i]) return InvalidArgument("'{}' was fetched before; a partial run gives each fetch once", name);
-    for (const int feed : state.needs[i])
+    for (const int feed : state.plan == nullptr ? std::set<int>() : state.needs[i])
       if (!fed[static_cast<size_t>(feed)])
         return InvalidArgument("'{}' needs '{}', which was not fed yet", name,
                                state.names.feeds[static_cast<size_t>(feed)]);
     fetched[i] = true;
     fetch_indices.push_back(index);
+  }
+  if (state.session->remote != nullptr) {
+    StatusOr<std::vector<Tensor>> results = state.session->remote->RunPartial(state.remote, feeds, fetches);
+    if (results.ok()) {
+      state.fed = std::move(fed);
+      state.fetched = std::move(fetched);
+    } else {
+      state.failed = !absl::IsInvalidArgument(results.status());
+    }
+    return results;
   }
   EnterWorkerThread();
   state.fed = std::move(fed);

@@ -1,21 +1,25 @@
 #include "dataflow/session/session.h"
 
-#include <google/protobuf/stubs/logging.h>
-
 #include <algorithm>
 #include <cstring>
 #include <numeric>
 #include <optional>
 
+#include "dataflow/session/extend_graph.h"
 #include "dataflow/session/session_state.h"
 #include "engine/base/vlog.h"
 #include "engine/graph/compose.h"
 #include "engine/graph/function.h"
 #include "engine/graphdef/graph_def.h"
-#include "proto/graph/graph.pb.h"
 #include "proto/graph/run_metadata.pb.h"
 
 namespace rivulet {
+namespace {
+
+constexpr char kElsewhere[] =
+    "the session runs at its target, which holds its variables; use Run, and fetch their reads";
+
+}  // namespace
 
 Status CheckFeed(const std::string& name, const Tensor& value, const TensorSpec& spec) {
   if (value.empty()) return InvalidArgument("the feed of '{}' is no tensor", name);
@@ -78,7 +82,8 @@ StatusOr<Session::State::PoolChoice> Session::State::ChoosePool(const RunOptions
 RunInfo Session::State::InfoOf(const RunOptions& options, const ActiveRun& active_run, Mutex* observer_mutex) {
   RunInfo info;
   info.rng.key.words = {static_cast<uint32_t>(config.seed), static_cast<uint32_t>(config.seed >> 32)};
-  info.step = step.fetch_add(1);
+  info.step = options.step.value_or(step.fetch_add(1));
+  info.rendezvous = options.rendezvous;
   info.cancel = active_run.token();
   info.deadline = active_run.deadline();
   info.max_loop_steps = options.max_loop_steps;
@@ -153,6 +158,14 @@ StatusOr<std::unique_ptr<Session>> Session::Create(Graph graph, const SessionCon
   std::unique_ptr<Session> session(new Session());
   session->state_ = std::make_shared<State>(config);
   State& state = *session->state_;
+  if (!config.target.empty()) {
+    RIVULET_ASSIGN_OR_RETURN(state.remote, OpenRemoteSession(SerializeGraph(graph), config));
+    state.resources = std::make_shared<ResourceManager>();
+    state.variables = std::make_shared<SessionVariables>(state.resources);
+    MutexLock lock(state.graph_mutex);
+    state.graphs.push_back(std::make_shared<const Graph>(std::move(graph)));
+    return session;
+  }
   state.placer = config.placer;
   if (config.placement.has_value()) {
     if (config.placer != nullptr)
@@ -189,6 +202,7 @@ StatusOr<std::vector<Tensor>> Session::RunWith(const RunOptions& options, const 
                                                const std::vector<std::string>& targets, proto::RunMetadata* metadata) {
   State& state = *state_;
   if (metadata != nullptr) metadata->Clear();
+  if (state.remote != nullptr) return state.remote->Run(options, feeds, fetches, targets);
   if (options.output_partition_graphs && !state.config.allow_partition_graphs)
     return InvalidArgument("the run asks for its partition graphs, which the session's options switch off");
   RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<ActiveRun> active_run,
@@ -240,8 +254,69 @@ StatusOr<std::vector<Tensor>> Session::RunWith(const RunOptions& options, const 
   return finish(execution->Wait(all, /*all=*/true));
 }
 
+// The pool plans, compiles and runs. What must live as long as the run is held by its last callback.
+void Session::RunAsync(const RunOptions& options, Feeds feeds, const std::vector<std::string>& fetches,
+                       const std::vector<std::string>& targets, Done done) {
+  if (state_->remote != nullptr) return done(Unimplemented("{}", kElsewhere));
+  const StatusOr<State::PoolChoice> choice = state_->ChoosePool(options);
+  if (!choice.ok()) return done(choice.status());
+  if (choice->pool == nullptr)
+    return done(InvalidArgument("a run without a thread that waits needs a pool, and its options name none"));
+  struct Run {
+    std::shared_ptr<State> state;
+    RunOptions options;
+    Feeds feeds;
+    RunNames names;
+    std::unique_ptr<ActiveRun> active;
+    Mutex observer_mutex;
+  };
+  const auto run = std::make_shared<Run>();
+  run->state = state_;
+  run->options = options;
+  run->feeds = std::move(feeds);
+  run->names.fetches = fetches;
+  run->names.targets = targets;
+  for (const auto& [name, value] : run->feeds) run->names.feeds.push_back(name);
+  // Counted from now on: a Close that comes before the pool's turn ends it too.
+  StatusOr<std::unique_ptr<ActiveRun>> active =
+      ActiveRun::Create(state_->active, options.cancel, state_->TimeoutOf(options));
+  if (!active.ok()) return done(active.status());
+  run->active = *std::move(active);
+  choice->pool->Schedule(
+      [run, pool = choice->pool, done = std::move(done)]() mutable {
+        State& state = *run->state;
+        std::string key;
+        const auto start = [&]() -> StatusOr<std::shared_ptr<Execution>> {
+          if (run->active->token().cancelled()) return Cancelled("the run was cancelled");
+          RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<const RunPlan> plan, state.Plan(run->names, &key));
+          for (size_t i = 0; i < run->feeds.size(); ++i)
+            RIVULET_RETURN_IF_ERROR(CheckFeed(run->feeds[i].first, run->feeds[i].second, plan->feed_specs[i]));
+          const RunInfo info = state.InfoOf(run->options, *run->active, &run->observer_mutex);
+          return std::make_shared<Execution>(ExecutionEnvironment{std::move(plan), key, state.parts, state.resources,
+                                                                  std::move(pool), run->options.priority, info});
+        };
+        const StatusOr<std::shared_ptr<Execution>> execution = start();
+        if (!execution.ok()) {
+          const Status failed = run->active->Explain(execution.status());
+          run->active = nullptr;
+          return done(failed);
+        }
+        std::vector<Tensor> values;
+        for (auto& [name, value] : run->feeds) values.push_back(std::move(value));
+        // What the run was given goes before its user hears of its end.
+        (*execution)->WhenDone([run, done = std::move(done)](StatusOr<std::vector<Tensor>> results) {
+          if (!results.ok()) results = run->active->Explain(results.status());
+          run->active = nullptr;
+          done(std::move(results));
+        });
+        (*execution)->Start(std::move(values));
+      },
+      options.priority);
+}
+
 Status Session::Extend(const Graph& more) {
   State& state = *state_;
+  if (state.remote != nullptr) return ExtendDef(SerializeGraph(more));
   if (state.config.static_graph)
     return FailedPrecondition("the session's graph was declared static, and cannot be extended");
   if (state.active->closed()) return FailedPrecondition("the session is closed, and cannot be extended");
@@ -254,46 +329,34 @@ Status Session::Extend(const Graph& more) {
   return state.Adopt(std::move(extended));
 }
 
-// The new nodes refer to old ones, and version-1 forms are only understood as a whole. So both are read together,
-// through the same doubts as any file, and what is new is then added to the session's own graph, whose nodes stay what
-// they are.
 Status Session::ExtendDef(std::string_view graph_def) {
   State& state = *state_;
   if (state.config.static_graph)
     return FailedPrecondition("the session's graph was declared static, and cannot be extended");
   if (state.active->closed()) return FailedPrecondition("the session is closed, and cannot be extended");
   MutexLock lock(state.extend_mutex);
-  Graph extended = state.graph()->Clone();
-  // What the new nodes refer to stands in the same bytes when they are checked.
-  proto::GraphDef added;
-  const google::protobuf::LogSilencer silent;  // damage is told by the Status, not on stderr
-  if (graph_def.size() > GraphLimits().bytes ||
-      !added.ParseFromArray(graph_def.data(), static_cast<int>(graph_def.size())))
-    return DataLoss("{} bytes are no GraphDef; they may be damaged or another format", graph_def.size());
-  for (const proto::NodeDef& node : added.node())
-    if (extended.Find(node.name()) != nullptr)
-      return AlreadyExists("the session's graph has a node '{}' already; nothing was added", node.name());
-  proto::GraphDef whole;
-  if (!whole.ParseFromString(SerializeGraph(extended))) return Internal("the session's graph does not parse");
-  whole.MergeFrom(added);
-  RIVULET_ASSIGN_OR_RETURN(const Graph parsed, ParseGraph(whole.SerializeAsString()));
-  for (const auto& [name, function] : parsed.functions())
-    if (extended.FindFunction(name) == nullptr) RIVULET_RETURN_IF_ERROR(extended.AddFunction(function));
-  std::vector<Node*> all;
-  for (const auto& node : parsed.nodes()) all.push_back(node.get());
-  for (const Node* node : parsed.TopologicalOrder(all)) {
-    if (extended.Find(node->name()) != nullptr) continue;
-    NodeSpec spec{node->name(), std::string(node->type()), {}, {}, node->attrs(), node->source_line(), node->device()};
-    for (const Output& input : node->inputs()) spec.inputs.push_back({extended.Find(input.node->name()), input.port});
-    for (const Node* before : node->control_inputs()) spec.control_inputs.push_back(extended.Find(before->name()));
-    RIVULET_RETURN_IF_ERROR(extended.AddNode(std::move(spec)).status());
+  RIVULET_ASSIGN_OR_RETURN(Graph extended, ExtendedGraph(*state.graph(), graph_def));
+  if (state.remote != nullptr) {
+    RIVULET_RETURN_IF_ERROR(state.remote->Extend(graph_def));
+    MutexLock graphs_lock(state.graph_mutex);
+    state.graphs.push_back(std::make_shared<const Graph>(std::move(extended)));
+    return absl::OkStatus();
   }
   return state.Adopt(std::move(extended));
 }
 
-void Session::Close() { state_->active->Close(Cancelled("the session was closed while it ran")); }
+void Session::Close() {
+  if (state_->remote != nullptr) state_->remote->Close();
+  state_->active->Close(Cancelled("the session was closed while it ran"));
+}
 
-void Session::Reset(std::span<const std::string> containers) { state_->resources->Reset(containers); }
+void Session::Reset(std::span<const std::string> containers) {
+  if (state_->remote != nullptr) {
+    (void)state_->remote->Reset(containers);
+    return;
+  }
+  state_->resources->Reset(containers);
+}
 
 const Graph& Session::graph() const { return *state_->graph(); }
 
@@ -301,10 +364,11 @@ std::vector<std::string> Session::variables() const { return state_->variables->
 
 const std::shared_ptr<ResourceManager>& Session::resources() const { return state_->resources; }
 
-size_t Session::programs() const { return state_->parts->programs(); }
+size_t Session::programs() const { return state_->parts == nullptr ? 0 : state_->parts->programs(); }
 
 // A copy under the shared lock, since the memory is changed in place by the next run.
 StatusOr<Tensor> Session::GetVariable(std::string_view name) const {
+  if (state_->remote != nullptr) return Unimplemented("{}", kElsewhere);
   RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<VariableResource> variable, state_->variables->Find(name));
   std::shared_lock<std::shared_mutex> lock(variable->mutex());
   if (!variable->initialized()) return FailedPrecondition("the variable '{}' has no value yet", name);
@@ -314,6 +378,7 @@ StatusOr<Tensor> Session::GetVariable(std::string_view name) const {
 }
 
 Status Session::SetVariable(std::string_view name, const Tensor& value) {
+  if (state_->remote != nullptr) return Unimplemented("{}", kElsewhere);
   RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<VariableResource> variable, state_->variables->Find(name));
   const TensorSpec& spec = variable->spec();
   if (value.empty() || value.dtype() != spec.dtype || value.shape() != spec.shape)

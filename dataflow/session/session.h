@@ -7,6 +7,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -25,6 +26,9 @@
 #include "engine/tensor/tensor.h"
 
 namespace rivulet {
+
+class Rendezvous;            // dataflow/placement/rendezvous.h
+class TransportCredentials;  // rpc/credentials.h
 
 namespace proto {
 class RunMetadata;  // proto/graph/run_metadata.pb.h
@@ -75,6 +79,11 @@ struct SessionConfig {
   std::shared_ptr<Placer> placer;
   std::optional<DevicePlacerOptions> placement;  // of a placer that the session makes for itself
   SessionGpus gpus;
+  // Where the graph runs: "" is this process; "grpc://HOST:PORT" is a task of a cluster (dataflow/cluster), whose
+  // devices the nodes name. Of the options above it then heeds seed, placement, operation_timeout and static_graph.
+  std::string target;
+  std::shared_ptr<const TransportCredentials> target_credentials;  // null: plaintext, on this machine alone
+  bool isolate_session_state = false;  // of a target: variables and queues are this session's alone
 };
 
 struct RunOptions {
@@ -91,6 +100,10 @@ struct RunOptions {
   // What RunMetadata is given: step_stats, and the graph of every program of the run after all passes.
   bool trace = false;
   bool output_partition_graphs = false;
+  // Of a step over several tasks: where its sends and receives meet, and its number, by which random ops draw. Null and
+  // none: the run's own.
+  std::shared_ptr<Rendezvous> rendezvous;
+  std::optional<uint64_t> step;
   RunObserver* observer = nullptr;       // watches every program of the run; must outlive it
   bool observer_is_thread_safe = false;  // else programs that it watches run one after the other
 };
@@ -125,6 +138,12 @@ class Session {
                                         const std::vector<std::string>& targets = {},
                                         proto::RunMetadata* metadata = nullptr);
 
+  // The same without a thread that waits: `done` is called once, on a thread of the run's pool. Options that choose the
+  // calling thread are refused, and there are no metadata. The run keeps what it needs: the session may go before it.
+  using Done = std::function<void(StatusOr<std::vector<Tensor>>)>;
+  void RunAsync(const RunOptions& options, Feeds feeds, const std::vector<std::string>& fetches,
+                const std::vector<std::string>& targets, Done done);
+
   // A run in pieces: what is fed, fetched and run is named now, and given and taken in several steps; each node runs
   // once, as soon as it can. Errors as Run.
   StatusOr<std::unique_ptr<PartialRun>> SetUpPartialRun(const std::vector<std::string>& feeds,
@@ -147,7 +166,8 @@ class Session {
 
   const Graph& graph() const;                  // as it is now; valid as long as the session
   std::vector<std::string> variables() const;  // in order of creation
-  // A copy of the variable's value. NOT_FOUND (nearest); FAILED_PRECONDITION: it has none yet.
+  // A copy of the variable's value. NOT_FOUND (nearest); FAILED_PRECONDITION: it has none yet. UNIMPLEMENTED, here and
+  // below: the session has a target, which holds its variables.
   StatusOr<Tensor> GetVariable(std::string_view name) const;
   // NOT_FOUND (nearest); INVALID_ARGUMENT: another type or shape.
   Status SetVariable(std::string_view name, const Tensor& value);

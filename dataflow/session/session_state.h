@@ -10,6 +10,7 @@
 #include "dataflow/session/execution.h"
 #include "dataflow/session/once_cache.h"
 #include "dataflow/session/part_runner.h"
+#include "dataflow/session/remote_session.h"
 #include "dataflow/session/run_plan.h"
 #include "dataflow/session/run_trace.h"
 #include "dataflow/session/session.h"
@@ -22,6 +23,7 @@ struct Session::State {
   explicit State(const SessionConfig& given) : config(given), plans(given.max_programs) {}
 
   const SessionConfig config;
+  std::shared_ptr<RemoteSession> remote;  // null: everything runs here; else nothing below is used but the graphs
   std::shared_ptr<ResourceManager> resources;
   std::shared_ptr<Placer> placer;              // null: there is none
   std::shared_ptr<DevicePlacer> costs_wanted;  // where placement goes by what runs cost

@@ -2,9 +2,26 @@
 
 #include <atomic>
 
+#include "dataflow/resources/async_op.h"
 #include "engine/graph/variable_name.h"
 
 namespace rivulet {
+namespace {
+
+// A program is compiled for variables that have values; whether one has is the session's to say.
+void VarIsInitialized(AsyncContext& context, AsyncDone done) {
+  auto& variable = static_cast<VariableResource&>(*context.resources[0]);
+  std::shared_lock<std::shared_mutex> lock(variable.mutex());
+  const bool initialized = variable.initialized();
+  lock.unlock();
+  Tensor value(DType::kBool, Shape{});
+  value.flat<bool>()[0] = initialized;
+  done(std::vector{std::move(value)});
+}
+
+RIVULET_ASYNC_OP("VarIsInitializedOp", VarIsInitialized);
+
+}  // namespace
 
 StatusOr<std::shared_ptr<VariableResource>> VariableResource::Create(std::string_view name, const TensorSpec& spec,
                                                                      const std::shared_ptr<MemoryBudget>& memory) {

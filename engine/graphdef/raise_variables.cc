@@ -105,6 +105,13 @@ class VariableRaiser {
       RenameAttr(node, "T", "dtype");
       return absl::OkStatus();
     }
+    if (node.op() == "IsVariableInitialized" && node.input_size() > 0 && IsRaised(node.input(0))) {
+      RIVULET_RETURN_IF_ERROR(UseHandle(node, 0));
+      node.set_op("VarIsInitializedOp");
+      node.mutable_attr()->erase("_class");
+      node.mutable_attr()->erase("dtype");
+      return absl::OkStatus();
+    }
     return ReadOthers(node, 0);
   }
 

@@ -1,4 +1,5 @@
 // A bias per channel.
+#include "engine/gradients/example_sums.h"
 #include "engine/ops/gradient_ops.h"
 #include "engine/ops/shape_functions.h"
 
@@ -51,6 +52,34 @@ Status BiasAddGradGradient(GradientContext& g) {
                              {{"data_format", g.node()->attr<std::string>("data_format")}}));
   return ops.status();
 }
+
+// Over all positions of each example.
+ExampleSumResult BiasAddExamples(ExampleSumContext& c) {
+  const Shape& x = c.input(0).shape();
+  const auto at = c.axis(0);
+  const int channels = ChannelAxis(c.node().attr<std::string>("data_format"), x.rank());
+  if (!at || at->axis == channels) return c.Refuse();
+  return DirectSum(c.ops(), c.sum().shape(), [c, at, x, channels] {
+    // [before, examples, positions, channels, after], the axis of channels being behind that of examples.
+    ExampleOps& ops = c.ops();
+    const int64_t width = x.dim(channels);
+    if (channels < at->axis) {
+      int64_t before = 1, between = at->outer, after = at->inner;
+      for (int axis = 0; axis < channels; ++axis) before *= x.dim(axis);
+      for (int axis = channels + 1; axis < at->axis; ++axis) between *= x.dim(axis);
+      for (int axis = at->axis + 1; axis < x.rank(); ++axis) after *= x.dim(axis);
+      const Output apart = ops.Reshape(c.input(0), {before, width, between, ops.examples(), after});
+      return ops.Op("Transpose", {ops.Sum(apart, {0, 2, 4}), ops.Ints({1, 0})});
+    }
+    int64_t before = at->outer, positions = at->inner, after = 1;
+    for (int axis = 0; axis < at->axis; ++axis) before *= x.dim(axis);
+    for (int axis = at->axis + 1; axis < channels; ++axis) positions *= x.dim(axis);
+    for (int axis = channels + 1; axis < x.rank(); ++axis) after *= x.dim(axis);
+    if (before == 1 && positions == 1 && after == 1) return ops.Reshape(c.input(0), {ops.examples(), width});
+    return ops.Sum(ops.Reshape(c.input(0), {before, ops.examples(), positions, width, after}), {0, 2, 4});
+  });
+}
+RIVULET_EXAMPLE_SUM("BiasAddGrad", BiasAddExamples);
 
 RIVULET_OP("BiasAdd")
     .Input("value: T")

@@ -1,4 +1,5 @@
 // Two-dimensional convolutions, full, grouped and depthwise, and their gradients by image and by filter.
+#include "engine/gradients/example_sums.h"
 #include "engine/ops/gradient_ops.h"
 #include "engine/ops/shape_functions.h"
 #include "engine/ops/window.h"
@@ -182,6 +183,63 @@ Status FusedPooledShape(InferenceContext& c) {
   c.set_output(0, std::move(pooled));
   return absl::OkStatus();
 }
+
+// [examples, height, width, channels] as one image of all examples' channels, one example's after another's.
+Output SideBySide(ExampleOps& ops, Output images) {
+  const Shape& shape = images.shape();
+  const Output moved = ops.Op("Transpose", {images, ops.Ints({1, 2, 0, 3})});
+  return ops.Reshape(moved, {1, shape.dim(1), shape.dim(2), shape.dim(0) * shape.dim(3)});
+}
+
+// The filter's gradient by each example: a convolution in groups, a group for each example.
+template <const Family& kFamily>
+ExampleSumResult FilterExamples(ExampleSumContext& c) {
+  ExampleOps& ops = c.ops();
+  const Output images = c.input(0), backprop = c.input(2);
+  auto at = c.axis(0);
+  const auto back_at = c.axis(2);
+  if (!at && ops.layouts().Of(images).none()) at = back_at;
+  if (!at || !back_at || !(*at == ExampleAxis{}) || !(*back_at == *at) ||
+      c.node().attr<std::string>("data_format") != "NHWC") {
+    return c.Refuse();
+  }
+  const Shape filter = c.sum().shape();
+  const int64_t examples = ops.examples();
+  const bool grouped = !kFamily.depthwise && images.shape().dim(3) != filter.dim(2);
+  const AttrMap attrs = WindowAttrs(c.node());
+  const auto of_example = [&ops, c, images, backprop, attrs](int64_t example) {
+    const auto slice = [&](Output x) {
+      const Shape& s = x.shape();
+      return ops.Op("Slice", {x, ops.Ints({example, 0, 0, 0}), ops.Ints({1, s.dim(1), s.dim(2), s.dim(3)})});
+    };
+    return ops.Op(kFamily.backprop_filter, {slice(images), c.input(1), slice(backprop)}, attrs);
+  };
+  const auto each = [&ops, images, backprop, attrs, filter, examples, of_example, grouped] {
+    if (grouped) {  // groups within groups: one example after the other
+      std::vector<Output> all;
+      for (int64_t i = 0; i < examples; ++i) all.push_back(ops.Reshape(of_example(i), {1, filter.elements()}));
+      all.push_back(ops.scope().Const(Tensor::Scalar<int32_t>(0)));
+      return ops.Op("ConcatV2", all);
+    }
+    const int64_t rows = filter.dim(0) * filter.dim(1), in = filter.dim(2), out = filter.dim(3);
+    const Output sizes = kFamily.depthwise ? ops.Ints({filter.dim(0), filter.dim(1), examples * in, out})
+                                           : ops.Ints({filter.dim(0), filter.dim(1), in, examples * out});
+    const Output all =
+        ops.Op(kFamily.backprop_filter, {SideBySide(ops, images), sizes, SideBySide(ops, backprop)}, attrs);
+    if (kFamily.depthwise) {
+      const Output apart = ops.Reshape(all, {rows, examples, in * out});
+      return ops.Reshape(ops.Op("Transpose", {apart, ops.Ints({1, 0, 2})}), {examples, filter.elements()});
+    }
+    const Output apart = ops.Reshape(all, {rows * in, examples, out});
+    return ops.Reshape(ops.Op("Transpose", {apart, ops.Ints({1, 0, 2})}), {examples, filter.elements()});
+  };
+  const double cost = static_cast<double>(backprop.shape().elements()) * static_cast<double>(filter.elements()) /
+                      static_cast<double>(filter.dim(3));
+  return LargeSum(ops, filter, cost, each, of_example,
+                  [c, at](Output factors) { return c.With(2, c.ops().Weigh(c.input(2), *at, factors)); });
+}
+RIVULET_EXAMPLE_SUM("Conv2DBackpropFilter", FilterExamples<kFull>);
+RIVULET_EXAMPLE_SUM("DepthwiseConv2dNativeBackpropFilter", FilterExamples<kDepthwise>);
 
 #define RIVULET_CONVOLUTION_WINDOW                    \
   Attr("strides: list(int)")                          \

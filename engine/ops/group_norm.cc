@@ -1,5 +1,6 @@
 // Group normalisation (Wu and He, 2018) and instance normalisation (Ulyanov, Vedaldi and Lempitsky, 2016). TensorFlow
 // composes both; these ops are our own.
+#include "engine/gradients/example_sums.h"
 #include "engine/ops/gradient_ops.h"
 #include "engine/ops/normalization.h"
 
@@ -111,6 +112,32 @@ Status GroupNormGradGradient(GradientContext& g) {
     return std::vector{ops.Op("Reshape", {whole[0], ops.ShapeOf(x)}), of_scale(whole[1]), of_scale(whole[2])};
   });
 }
+
+// Scale and offset: sums over the positions of each example. x is [examples, positions, groups, size], or with channels
+// first [examples, groups, size, positions].
+ExampleSumResult GroupNormExamples(ExampleSumContext& c) {
+  const Shape x = c.input(1).shape();
+  const auto at = c.axis(0), x_at = c.axis(1);
+  if (!at || !x_at || !(*at == ExampleAxis{}) || !(*x_at == ExampleAxis{}) || c.sum().port == 0) return c.Refuse();
+  return DirectSum(c.ops(), c.sum().shape(), [c, x] {
+    ExampleOps& ops = c.ops();
+    const bool last = c.node().attr<std::string>("data_format").ends_with('C');
+    const int64_t channels = c.sum().shape().elements(), groups = c.input(3).shape().dim(1), size = channels / groups;
+    const int64_t positions = x.elements() / ops.examples() / channels;
+    const std::vector<int64_t> apart = last ? std::vector<int64_t>{ops.examples(), positions, groups, size}
+                                            : std::vector<int64_t>{ops.examples(), groups, size, positions};
+    Output y = ops.Reshape(c.input(0), apart);
+    if (c.sum().port == 1) {
+      const std::vector<int64_t> of_groups = last ? std::vector<int64_t>{ops.examples(), 1, groups, 1}
+                                                  : std::vector<int64_t>{ops.examples(), groups, 1, 1};
+      const Output centered = ops.Op("Sub", {ops.Reshape(c.input(1), apart), ops.Reshape(c.input(3), of_groups)});
+      y = ops.Mul(y, ops.Mul(centered, ops.Reshape(c.input(4), of_groups)));
+    }
+    return ops.Reshape(ops.Sum(y, {last ? 1 : 3}), {ops.examples(), channels});
+  });
+}
+RIVULET_EXAMPLE_SUM("GroupNormGrad", GroupNormExamples);
+RIVULET_EXAMPLE_SUM("InstanceNormGrad", GroupNormExamples);
 
 #define RIVULET_NORM(name)              \
   RIVULET_OP(name)                      \

@@ -1,5 +1,6 @@
 // Layer normalisation (Ba, Kiros and Hinton, 2016) and its form without a mean (Zhang and Sennrich, "Root Mean Square
 // Layer Normalization", 2019). TensorFlow composes both; these ops are our own.
+#include "engine/gradients/example_sums.h"
 #include "engine/ops/gradient_ops.h"
 #include "engine/ops/normalization.h"
 
@@ -91,6 +92,28 @@ Status LayerNormGradGradient(GradientContext& g) {
     return std::vector{whole[0], ops.SumTo(whole[1], scale), ops.SumTo(whole[2], scale)};
   });
 }
+
+// Scale and offset: sums over the positions of each example.
+ExampleSumResult LayerNormExamples(ExampleSumContext& c) {
+  const bool centered = c.node().type() == "LayerNormGrad";
+  const auto at = c.axis(0);
+  const auto x_at = c.axis(1);
+  if (!at || !x_at || !(*at == *x_at) || c.sum().port == 0) return c.Refuse();
+  return DirectSum(c.ops(), c.sum().shape(), [c, at, centered] {
+    ExampleOps& ops = c.ops();
+    Output y = c.input(0);
+    if (c.sum().port == 1) {
+      Output normalized = c.input(1);
+      if (centered) normalized = ops.Op("Sub", {normalized, c.input(3)});
+      y = ops.Mul(y, ops.Mul(normalized, c.input(centered ? 4 : 3)));
+    }
+    const int64_t width = c.sum().shape().elements();
+    const Output each = ops.ByExample(y, *at);
+    return ops.Sum(ops.Reshape(each, {ops.examples(), each.shape().dim(1) / width, width}), {1});
+  });
+}
+RIVULET_EXAMPLE_SUM("LayerNormGrad", LayerNormExamples);
+RIVULET_EXAMPLE_SUM("RmsNormGrad", LayerNormExamples);
 
 #define RIVULET_NORM_ATTRS Attr("T: " RIVULET_FLOATS).Attr("epsilon: float = 0.00001").Attr("begin_norm_axis: int = -1")
 

@@ -1,4 +1,5 @@
 // Matrix products.
+#include "engine/gradients/example_sums.h"
 #include "engine/ops/gradient_ops.h"
 #include "engine/ops/shape_functions.h"
 
@@ -123,6 +124,28 @@ Status BatchMatMulGradient(GradientContext& g) {
   g.set_input_grad(1, ops.SumTo(y_grad, g.input(1)));
   return ops.status();
 }
+
+// A product that contracts the examples: addend i is a_iᵀ · g_i over the positions of example i.
+ExampleSumResult MatMulExamples(ExampleSumContext& c) {
+  ExampleOps& ops = c.ops();
+  const int inner_a = c.node().attr<bool>("transpose_a") ? 0 : 1, inner_b = c.node().attr<bool>("transpose_b") ? 1 : 0;
+  auto a_at = c.axis(0), b_at = c.axis(1);
+  // An operand that depends on no example has its rows by position all the same.
+  if (!a_at && b_at && ops.layouts().Of(c.input(0)).none()) a_at = ExampleAxis{inner_a, b_at->outer, b_at->inner};
+  if (!b_at && a_at && ops.layouts().Of(c.input(1)).none()) b_at = ExampleAxis{inner_b, a_at->outer, a_at->inner};
+  if (!a_at || !b_at || a_at->axis != inner_a || b_at->axis != inner_b || a_at->outer != b_at->outer ||
+      a_at->inner != b_at->inner) {
+    return c.Refuse();
+  }
+  const ExampleSum::Outer outer{ops.Positions(c.input(0), *a_at), ops.Positions(c.input(1), *b_at)};
+  RIVULET_RETURN_IF_ERROR(ops.scope().status());
+  // The factors go to the smaller operand.
+  const int weighed = c.input(0).shape().elements() < c.input(1).shape().elements() ? 0 : 1;
+  return OuterSum(ops, c.sum().shape(), outer, [c, weighed, at = weighed == 0 ? *a_at : *b_at](Output factors) {
+    return c.With(weighed, c.ops().Weigh(c.input(weighed), at, factors));
+  });
+}
+RIVULET_EXAMPLE_SUM("MatMul", MatMulExamples);
 
 RIVULET_OP("MatMul")
     .Input("a: T")

@@ -1,6 +1,7 @@
 // Slices joined by the segment they belong to.
 #include <algorithm>
 
+#include "engine/gradients/example_sums.h"
 #include "engine/ops/gradient_ops.h"
 #include "engine/ops/shape_functions.h"
 
@@ -93,6 +94,23 @@ Status SegmentProdGradient(GradientContext& g) {
       .Attr("Tindices: {int32, int64}")                         \
       .Attr("Tnumsegments: {int32, int64} = DT_INT32")          \
       .Shape(SegmentSumShape)
+
+// Rows of a table that indices name: the gradient of an embedding.
+ExampleSumResult UnsortedSegmentSumExamples(ExampleSumContext& c) {
+  ExampleOps& ops = c.ops();
+  const Shape &values = c.input(0).shape(), &indices = c.input(1).shape();
+  const auto at = c.axis(0);
+  auto index_at = c.axis(1);
+  if (!index_at && at && ops.layouts().Of(c.input(1)).none()) index_at = at;
+  if (!at || !index_at || !(*at == *index_at) || at->axis >= indices.rank()) return c.Refuse();
+  const int64_t positions = indices.elements() / ops.examples(), width = values.elements() / indices.elements();
+  const ExampleSum::Rows rows{ops.ByExample(c.input(1), *index_at),
+                              ops.Reshape(ops.ByExample(c.input(0), *at), {ops.examples(), positions, width})};
+  RIVULET_RETURN_IF_ERROR(ops.scope().status());
+  return RowSum(ops, c.sum().shape(), rows,
+                [c, at](Output factors) { return c.With(0, c.ops().Weigh(c.input(0), *at, factors)); });
+}
+RIVULET_EXAMPLE_SUM("UnsortedSegmentSum", UnsortedSegmentSumExamples);
 
 RIVULET_SEGMENT_OP("UnsortedSegmentSum")
     .Gradient(SegmentSumGradient)

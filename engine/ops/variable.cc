@@ -72,5 +72,13 @@ RIVULET_OP("AssignSubVariableOp")
     .NotDifferentiable("it has an effect and no output")
     .Doc("Subtracts `value` from the variable.");
 
+RIVULET_OP("VarIsInitializedOp")
+    .Input("resource: resource")
+    .Output("is_initialized: bool")
+    .Stateful()
+    .Shape(ScalarShape)
+    .NotDifferentiable("it has no numeric input")
+    .Doc("Whether the variable has a value at this point of the run. Sessions run it.");
+
 }  // namespace
 }  // namespace rivulet

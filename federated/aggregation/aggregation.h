@@ -51,6 +51,7 @@ struct ServerInput {
     void Divide();
     double denominator = 0;    // weights, tasks, … as people count them: without fractions and factors
     double lost_fraction = 0;  // of non-zero coordinates lost to rounding; above 0.001 the caller warns
+    double dropped_share = 0;  // of the squared norm of adapters' products, cut off by the rule "stack"
   };
   std::vector<Part> parts;                // in order of the spec's
   std::map<std::string, double> scalars;  // sums of weight × value, each rounded once; stale ones count less
@@ -61,6 +62,19 @@ struct ServerInput {
 // The factor of a base version: round(2^8 × the weight of its staleness), 1 .. 2^8. Asked where the spec's
 // staleness_bits is not 0.
 using Staleness = std::function<int64_t(int64_t base_version)>;
+
+// The version that updates are changes of, for rules that need it: "stack".
+struct AggregationBase {
+  // Factors of one product, as they lie in wire order. A is [rows, rank] and B [rank, columns], row-major, or both
+  // transposed.
+  struct Pair {
+    int64_t a = 0, b = 0;  // elements before them
+    int64_t rows = 0, rank = 0, columns = 0;
+    bool transposed = false;
+  };
+  std::vector<float> values;  // wire order
+  std::vector<Pair> pairs;
+};
 
 class Aggregation {
  public:
@@ -100,6 +114,9 @@ class Aggregation {
   virtual std::vector<Partial> Save() const = 0;
   // What has been gathered from one base version, and forgets it: for whoever hands it over. Empty: nothing was.
   virtual Partial Extract(int64_t base_version) = 0;
+  // Before Finish; only rules over updates look at it.
+  virtual void StartFrom(std::shared_ptr<const AggregationBase>) {}
+
   // Consumes this aggregation. FAILED_PRECONDITION: nothing was folded, or a part's denominator is not above 0.
   virtual StatusOr<ServerInput> Finish(const Staleness& staleness) && = 0;
   // The same, but the mean of a part that only has to be divided is not made yet (Part::undivided): for whoever reads

@@ -34,6 +34,8 @@ class OverUpdates : public Gathering {
   OverUpdates(const AggregationSpec& spec, PartCodecs codecs, std::unique_ptr<const UpdatesRule> rule)
       : Gathering(spec, std::move(codecs)), rule_(std::move(rule)) {}
 
+  void StartFrom(std::shared_ptr<const AggregationBase> base) override { base_ = std::move(base); }
+
  protected:
   // An update is written as its values, whatever codec it came by: a block of its coordinates is then one read.
   Status AddPart(const UpdateView& update, const PartView& part, size_t p, int64_t weight, PartSums& into,
@@ -138,7 +140,8 @@ class OverUpdates : public Gathering {
     for (const auto& [task, update] : updates) weights.push_back(update.second);
     made.denominator = static_cast<double>(updates.size());
     made.mean.resize(elements);
-    if (rule_->reads_stored()) return ReduceStored(p, shares.front().base_version, updates, made.mean);
+    if (rule_->reads_stored())
+      return ReduceStored(p, shares.front().base_version, updates, made.mean, made.dropped_share);
     std::vector<std::span<const float>> rows(updates.size());
     const auto each_block = [&](const auto& body) -> Status {
       for (size_t first = 0; first < elements; first += block) {
@@ -166,15 +169,17 @@ class OverUpdates : public Gathering {
 
  private:
   Status ReduceStored(size_t p, int64_t base_version,
-                      const std::map<TaskId, std::pair<const SpooledPart*, int64_t>>& updates,
-                      std::span<float> mean) const {
+                      const std::map<TaskId, std::pair<const SpooledPart*, int64_t>>& updates, std::span<float> mean,
+                      double& dropped_share) const {
     std::vector<UpdatesRule::Stored::Update> stored;
     for (const auto& [task, update] : updates)
       stored.push_back({task, update.second, update.first->spool.get(), update.first->offset});
     return rule_->ReduceStored({.part = spec().parts[p].name,
                                 .base_version = base_version,
                                 .weight_unit = std::ldexp(1.0, -spec().weight_fraction_bits - spec().staleness_bits),
-                                .updates = stored},
+                                .updates = stored,
+                                .base = base_.get(),
+                                .dropped_share = &dropped_share},
                                mean);
   }
 
@@ -184,6 +189,7 @@ class OverUpdates : public Gathering {
   }
 
   const std::unique_ptr<const UpdatesRule> rule_;
+  std::shared_ptr<const AggregationBase> base_;
   std::shared_ptr<UpdateSpool> spool_;  // what was taken here; null: nothing yet
 };
 

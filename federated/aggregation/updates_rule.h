@@ -53,8 +53,10 @@ class UpdatesRule {
     };
     std::string_view part;
     int64_t base_version = 0;
-    double weight_unit = 1;           // what a weight of 1 stands for
-    std::span<const Update> updates;  // in the order of their tasks' names
+    double weight_unit = 1;                 // what a weight of 1 stands for
+    std::span<const Update> updates;        // in the order of their tasks' names
+    const AggregationBase* base = nullptr;  // what Aggregation::StartFrom was given; null: nothing
+    double* dropped_share = nullptr;        // of ServerInput::Part
   };
   // Of a rule that reads them there itself (external.h); then ReduceStored is asked once, and nothing else.
   virtual bool reads_stored() const { return false; }

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "engine/graph/variable_name.h"
+#include "federated/algorithms/adapter_rule.h"
 #include "federated/algorithms/algorithm.h"
 #include "federated/algorithms/most_updates.h"
 #include "federated/algorithms/secure_sums.h"
@@ -79,6 +80,30 @@ Status ChooseCodec(const Scenario& scenario, PartSpec& part) {
       update.codec);
 }
 
+// Clip and noise are of gradients, and nothing is done to updates. What else a plan may not do to examples its own
+// check says (CheckExampleTraining).
+Status ProtectExamples(const Scenario& scenario, Composition& composition) {
+  const PrivacyConfig& privacy = scenario.privacy;
+  const auto refuse = [](std::string_view why) { return InvalidArgument("privacy.unit is \"example\", and {}", why); };
+  if (privacy.clip == 0) return refuse("privacy.clip is 0; set it to the largest norm of one example's gradient");
+  if (privacy.noise == 0) return refuse("privacy.noise is 0; set it to the noise of a step over the clip, such as 1.0");
+  if (composition.noise.any() || composition.sent_in_clips) {
+    return refuse(fmt::format("[algorithm] name = \"{}\" clips updates by the same keys; choose \"fedavg\"",
+                              scenario.algorithm.name));
+  }
+  if (scenario.secure.on()) return refuse("privacy.secure needs clipped updates; set it to \"none\"");
+  if (scenario.evaluation.federated_every > 0) {
+    return refuse("clients would measure versions without noise; set evaluation.federated_every to 0");
+  }
+  composition.mechanisms.push_back({"example_gaussian",
+                                    {{"clip", privacy.clip},
+                                     {"multiplier", privacy.noise},
+                                     {"epsilon", privacy.epsilon},
+                                     {"delta", privacy.delta},
+                                     {"source", privacy.noise_source}}});
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 StatusOr<Composition> Compose(const Scenario& scenario, const ModelLayout& layout) {
@@ -109,10 +134,15 @@ StatusOr<Composition> Compose(const Scenario& scenario, const ModelLayout& layou
   }
   RIVULET_RETURN_IF_ERROR(SetDial(scenario.server, layout, composition));
   RIVULET_RETURN_IF_ERROR(SetSecureSums(scenario, composition));
+  RIVULET_RETURN_IF_ERROR(ComposeAdapters(scenario, layout, composition));
   spec.updates_per_version = MostUpdatesOf(scenario);
   spec.max_weight = scenario.server.max_weight;
   RIVULET_RETURN_IF_ERROR(ValidateSpec(spec));
   const PrivacyConfig& privacy = scenario.privacy;
+  if (privacy.unit == "example") {
+    RIVULET_RETURN_IF_ERROR(ProtectExamples(scenario, composition));
+    return composition;
+  }
   if (privacy.clip > 0 && !composition.sent_in_clips)
     composition.mechanisms.push_back({"clip", {{"norm", privacy.clip}}});
   if (const CentralNoise& noise = composition.noise; noise.by_clients()) {

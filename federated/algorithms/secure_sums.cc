@@ -22,6 +22,23 @@ bool DrawsBlindly(const std::string& selector) {
   return selector == "uniform" || selector == "round_robin" || selector == "poisson" || selector == "spaced";
 }
 
+// A version is measured by a cohort of its own, whose figures are summed as updates are.
+Status CheckMeasurements(const Scenario& scenario) {
+  const EvaluationConfig& evaluation = scenario.evaluation;
+  if (evaluation.federated_every == 0) return absl::OkStatus();
+  const int64_t clients =
+      evaluation.federated_clients > 0 ? evaluation.federated_clients : scenario.server.clients_per_round;
+  const auto check = [&](const char* key, int64_t least) -> Status {
+    if (clients >= least) return absl::OkStatus();
+    return InvalidArgument(
+        "{} is {}, and {} clients measure a version (evaluation.federated_clients); raise that, or lower {}", key,
+        least, clients, key);
+  };
+  RIVULET_RETURN_IF_ERROR(check("privacy.min_survivors", scenario.secure.min_survivors));
+  if (scenario.secure.protocol == "arithmetic") return absl::OkStatus();
+  return check("privacy.min_cohort", scenario.secure.min_cohort);
+}
+
 Status CheckGoesWithSecureSums(const Scenario& scenario, const Composition& composition) {
   const std::string secure = fmt::format("privacy.secure is \"{}\"", scenario.secure.protocol);
   if (scenario.privacy.clip == 0) {
@@ -61,13 +78,7 @@ Status CheckGoesWithSecureSums(const Scenario& scenario, const Composition& comp
         "{}, and an update in words is of use in its own attempt alone; set server.checkpoint_reports to false",
         secure);
   }
-  if (scenario.evaluation.federated_every > 0) {
-    return InvalidArgument(
-        "{} hides each client's figures, and clients send theirs to measure a version; set evaluation.federated_every "
-        "to 0",
-        secure);
-  }
-  return absl::OkStatus();
+  return CheckMeasurements(scenario);
 }
 
 }  // namespace

@@ -168,9 +168,12 @@ Status AddPass(const PassBuilder& builder, const Scenario& scenario, const Model
   pass.set_gradient_by(builder.trains);
   pass.set_other_gradient_by(builder.also_by);
   pass.set_training(true);
-  proto::PassScalarDef& loss = *pass.add_scalars();
-  loss.set_name(builder.reports);
-  loss.set_tensor(model.train_loss);
+  // A loss tells of examples, and has no noise.
+  if (scenario.privacy.unit != "example") {
+    proto::PassScalarDef& loss = *pass.add_scalars();
+    loss.set_name(builder.reports);
+    loss.set_tensor(model.train_loss);
+  }
   pass.set_dataset(scenario.data.name);
   pass.set_batch_size(builder.batch_size > 0 ? builder.batch_size : client.batch_size);
   pass.set_shuffle(client.shuffle);

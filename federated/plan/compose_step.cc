@@ -5,12 +5,14 @@
 #include <utility>
 
 #include "engine/compile/compile.h"
+#include "engine/gradients/example_gradients.h"
 #include "engine/gradients/gradients.h"
 #include "engine/gradients/mixed_precision.h"
 #include "engine/graph/compose.h"
 #include "engine/graph/scope.h"
 #include "engine/graph/variable_name.h"
 #include "federated/plan/compose_pass.h"
+#include "federated/plan/example_noise.h"
 #include "federated/plan/example_source.h"
 #include "federated/plan/flat_names.h"
 
@@ -21,18 +23,41 @@ constexpr char kLocalScope[] = "local";  // where the step graph's nodes go
 
 using Handles = std::map<std::string, Output, std::less<>>;
 
+// What is trained, and the handles of it.
+struct Trained {
+  std::vector<const Slice*> slices;
+  std::vector<Output> handles;
+};
+Trained TrainedOf(const ModelLayout& layout, const Handles& handle_of) {
+  Trained trained;
+  for (const Slice& slice : layout.slices()) {
+    const auto handle = handle_of.find(slice.name);
+    if (!IsTrained(slice.segment) || handle == handle_of.end()) continue;
+    trained.slices.push_back(&slice);
+    trained.handles.push_back(handle->second);
+  }
+  return trained;
+}
+
+// The nodes that assign the gradients to "<to><variable>".
+std::vector<Node*> Assign(const Scope& scope, const Trained& trained, std::span<const Output> gradients,
+                          const std::string& to) {
+  std::vector<Node*> assigned;
+  for (size_t i = 0; i < trained.slices.size(); ++i) {
+    const std::string name = to + trained.slices[i]->name;
+    const TensorSpec& spec = trained.slices[i]->spec;
+    const Output handle =
+        scope.Op("VarHandleOp", {}, {{"dtype", spec.dtype}, {"shape", spec.shape}, {"shared_name", name}}, name);
+    assigned.push_back(scope.AddNode("AssignVariableOp", {handle, gradients[i]}, {}, name + "/assign"));
+  }
+  return assigned;
+}
+
 // Differentiates the loss by one instance's trainable variables, and gives the nodes that assign it to "<to>…".
 StatusOr<std::vector<Node*>> AddGradients(const ModelLayout& layout, Graph& graph, Output loss,
                                           const Handles& handle_of, const std::string& loss_scale,
                                           const std::string& to) {
-  std::vector<const Slice*> trainable;
-  std::vector<Output> handles;
-  for (const Slice& slice : layout.slices()) {
-    const auto handle = handle_of.find(slice.name);
-    if (!IsTrained(slice.segment) || handle == handle_of.end()) continue;
-    trainable.push_back(&slice);
-    handles.push_back(handle->second);
-  }
+  const Trained trained = TrainedOf(layout, handle_of);
   Scope scope(graph);
   // The loss is scaled before gradients are taken, which scales each of them exactly where the scale is a power of two;
   // the step graph takes it out again.
@@ -43,16 +68,9 @@ StatusOr<std::vector<Node*>> AddGradients(const ModelLayout& layout, Graph& grap
     loss = scope.Op("Mul", {loss, scope.Op("Cast", {scale}, {{"DstT", DType::kFloat32}})}, {}, "scaled_loss");
     RIVULET_RETURN_IF_ERROR(scope.status());
   }
-  RIVULET_ASSIGN_OR_RETURN(std::vector<Output> gradients, ComputeGradients(graph, loss, handles));
+  RIVULET_ASSIGN_OR_RETURN(std::vector<Output> gradients, ComputeGradients(graph, loss, trained.handles));
   RIVULET_RETURN_IF_ERROR(WidenWeightGradients(graph, gradients));
-  std::vector<Node*> assigned;
-  for (size_t i = 0; i < trainable.size(); ++i) {
-    const std::string name = to + trainable[i]->name;
-    const TensorSpec& spec = trainable[i]->spec;
-    const Output handle =
-        scope.Op("VarHandleOp", {}, {{"dtype", spec.dtype}, {"shape", spec.shape}, {"shared_name", name}}, name);
-    assigned.push_back(scope.AddNode("AssignVariableOp", {handle, gradients[i]}, {}, name + "/assign"));
-  }
+  std::vector<Node*> assigned = Assign(scope, trained, gradients, to);
   RIVULET_RETURN_IF_ERROR(scope.status());
   return assigned;
 }
@@ -72,6 +90,25 @@ StatusOr<std::vector<VariableBinding>> BindApart(const Plan& plan, const Graph& 
     bindings.push_back({name, static_cast<int>(bindings.size()), 0, std::move(spec)});
   }
   return bindings;
+}
+
+// Both halves of a step that protects single examples.
+Status CheckExampleStep(const Plan& plan, const LocalPass& pass, const ExampleNoise& noise) {
+  RIVULET_RETURN_IF_ERROR(CheckExampleTraining(plan));
+  const int64_t rows = ExampleRows(pass.batch_size);
+  RIVULET_ASSIGN_OR_RETURN(const ComposedStep sum, ComposeClippedSum(plan, pass, rows, noise.clip));
+  RIVULET_ASSIGN_OR_RETURN(const auto decoder, ExampleDecoder::Create(plan.features()));
+  Signature signature;
+  signature.feeds = decoder->FeedSpecs(rows);
+  signature.feeds.push_back({kPresentRows, {DType::kFloat32, Shape{rows}}});
+  signature.targets = sum.targets;
+  RIVULET_ASSIGN_OR_RETURN(signature.variables, BindApart(plan, sum.graph));
+  RIVULET_RETURN_IF_ERROR(CompileProgram(sum.graph, signature, plan.compile_options()).status());
+  RIVULET_ASSIGN_OR_RETURN(const ComposedStep rule, ComposeRule(pass));
+  Signature of_rule;
+  of_rule.targets = rule.targets;
+  RIVULET_ASSIGN_OR_RETURN(of_rule.variables, BindApart(plan, rule.graph));
+  return CompileProgram(rule.graph, of_rule, plan.compile_options()).status();
 }
 
 Status CheckStep(const Plan& plan, const LocalPass& pass) {
@@ -133,8 +170,42 @@ StatusOr<ComposedStep> ComposeStep(const Plan& plan, const LocalPass& pass) {
   return step;
 }
 
+StatusOr<ComposedStep> ComposeClippedSum(const Plan& plan, const LocalPass& pass, int64_t rows, double clip) {
+  RIVULET_ASSIGN_OR_RETURN(const ForwardGraph forward, ComposeForward(plan.model(), pass));
+  ComposedStep step;
+  RIVULET_ASSIGN_OR_RETURN(step.graph, WithBatchOf(forward.graph, rows));
+  Handles handle_of;
+  for (const auto& [name, handle] : forward.handles.at(0)) {
+    handle_of.emplace(name, step.graph.Find(handle.node->name())->output());
+  }
+  const Trained trained = TrainedOf(*plan.layout(), handle_of);
+  Scope scope(step.graph);
+  const Output present = scope.Placeholder(kPresentRows, DType::kFloat32, Shape{rows});
+  RIVULET_RETURN_IF_ERROR(scope.status());
+  RIVULET_ASSIGN_OR_RETURN(const Output loss, step.graph.FindOutput(forward.loss.name()));
+  RIVULET_ASSIGN_OR_RETURN(
+      const ClippedGradients clipped,
+      ComputeClippedGradients(step.graph, loss, trained.handles,
+                              {.examples = rows, .norm = static_cast<float>(clip), .present = present}));
+  for (const Node* node : Assign(scope, trained, clipped.sums, "grads/")) {
+    RIVULET_RETURN_IF_ERROR(scope.status());
+    step.targets.push_back(node->name());
+  }
+  return step;
+}
+
+StatusOr<ComposedStep> ComposeRule(const LocalPass& pass) {
+  ComposedStep step;
+  RIVULET_RETURN_IF_ERROR(ImportInto(step.graph, *pass.step, kLocalScope));
+  step.targets = {fmt::format("{}/{}", kLocalScope, kRunTarget)};
+  return step;
+}
+
 Status CheckSteps(const Plan& plan) {
   if (plan.external()) return absl::OkStatus();
+  if (const auto noise = ExampleNoiseOf(plan)) {
+    return Annotate(CheckExampleStep(plan, plan.training().passes.at(0), *noise), "the plan's training step");
+  }
   for (const TaskKind kind : {TaskKind::kTrain, TaskKind::kEvaluate}) {
     const LocalProgram* program = plan.program(kind);
     for (size_t i = 0; program != nullptr && i < program->passes.size(); ++i) {

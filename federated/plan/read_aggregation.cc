@@ -113,7 +113,8 @@ Status PlanReader::SumEvaluations() {
   const LocalProgram* const program = plan_->program(TaskKind::kEvaluate);
   if (program == nullptr) return absl::OkStatus();
   AggregationSpec& spec = plan_->evaluation_;
-  spec.updates_per_version = int64_t{1} << 31;
+  spec.secure = plan_->aggregation_.secure;
+  spec.updates_per_version = spec.secure.on() ? kMostSecureUpdates : int64_t{1} << 31;
   spec.max_weight = kMaxWeight;
   spec.scalars = {{"examples", "one"}};
   for (const LocalPass& pass : program->passes) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "federated/privacy/gaussian.h"
@@ -84,6 +86,72 @@ StatusOr<CanaryEstimate> EstimateByCanaries(std::span<const double> cosines, int
   estimate.epsilon = EpsilonBetweenNormals(0, 1 / std::sqrt(static_cast<double>(dimension)), estimate.mean,
                                            estimate.deviation, dp_delta);
   return estimate;
+}
+
+namespace {
+
+// Solves a x = b by Cholesky's factors of a symmetric positive matrix, which is overwritten.
+bool SolveSymmetric(std::vector<std::vector<double>>& a, std::vector<double>& b) {
+  const size_t n = b.size();
+  for (size_t i = 0; i < n; ++i) {
+    for (size_t j = 0; j <= i; ++j) {
+      double sum = a[i][j];
+      for (size_t k = 0; k < j; ++k) sum -= a[i][k] * a[j][k];
+      if (i == j && !(sum > 0)) return false;
+      a[i][j] = i == j ? std::sqrt(sum) : sum / a[j][j];
+    }
+  }
+  for (size_t i = 0; i < n; ++i) {
+    for (size_t k = 0; k < i; ++k) b[i] -= a[i][k] * b[k];
+    b[i] /= a[i][i];
+  }
+  for (size_t i = n; i-- > 0;) {
+    for (size_t k = i + 1; k < n; ++k) b[i] -= a[k][i] * b[k];
+    b[i] /= a[i][i];
+  }
+  return true;
+}
+
+}  // namespace
+
+StatusOr<std::vector<double>> ScoreByReleases(const std::vector<std::vector<double>>& products,
+                                              const std::vector<std::vector<bool>>& present,
+                                              const std::vector<std::vector<double>>& inner, int64_t dimension) {
+  // Equal releases up to rounding leave the matrix without an inverse.
+  constexpr double kRidge = 1e-9;
+  const size_t releases = products.size(), canaries = releases == 0 ? 0 : products[0].size();
+  bool fits = releases > 0 && present.size() == releases && inner.size() == releases && dimension > 0;
+  for (size_t r = 0; fits && r < releases; ++r) {
+    fits = products[r].size() == canaries && present[r].size() == canaries && inner[r].size() == releases;
+  }
+  if (!fits) return InvalidArgument("products of {} releases with canaries do not fit each other", releases);
+  double trace = 0;
+  for (size_t r = 0; r < releases; ++r) trace += inner[r][r] / static_cast<double>(dimension);
+  if (!(trace > 0)) return InvalidArgument("all {} releases are zero, so nothing of them can be audited", releases);
+
+  std::vector<double> scores(canaries);
+  std::map<std::vector<bool>, std::pair<std::vector<double>, double>> weights;  // by the releases of a canary
+  for (size_t k = 0; k < canaries; ++k) {
+    std::vector<bool> asked(releases);
+    for (size_t r = 0; r < releases; ++r) asked[r] = present[r][k];
+    auto [found, added] = weights.try_emplace(asked);
+    auto& [weight, deviation] = found->second;
+    if (added) {
+      std::vector<std::vector<double>> noise = inner;
+      for (size_t r = 0; r < releases; ++r) {
+        for (double& value : noise[r]) value /= static_cast<double>(dimension);
+        noise[r][r] += kRidge * trace;
+        weight.push_back(asked[r] ? 1 : 0);
+      }
+      const std::vector<double> membership = weight;
+      if (!SolveSymmetric(noise, weight)) return Internal("the releases' inner products are no covariance");
+      double square = 0;
+      for (size_t r = 0; r < releases; ++r) square += membership[r] * weight[r];
+      deviation = std::sqrt(std::max(square, 0.0));
+    }
+    for (size_t r = 0; deviation > 0 && r < releases; ++r) scores[k] += weight[r] * products[r][k] / deviation;
+  }
+  return scores;
 }
 
 double AuditPValue(int64_t canaries, int64_t guesses, int64_t right, double epsilon, double dp_delta) {

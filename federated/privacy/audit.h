@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "engine/base/status.h"
 
@@ -28,6 +29,19 @@ double AuditPValue(int64_t canaries, int64_t guesses, int64_t right, double epsi
 // The largest epsilon that this refutes with the given confidence: with that probability the truth is above it. 0 where
 // nothing is refuted. INVALID_ARGUMENT: not right <= guesses <= canaries, or numbers out of range.
 StatusOr<double> AuditLowerBound(int64_t canaries, int64_t guesses, int64_t right, double dp_delta, double confidence);
+
+// Scores of canaries from several releases, the differences of successive models. `products[r][k]`: of release r with
+// the unit direction of canary k; `present[r][k]`: whether k was asked for release r, whatever its coin said;
+// `inner[r][s]`: of the releases r and s themselves. The inner products over `dimension` estimate how the noise of
+// releases is correlated, and the score is the generalised least squares estimate of what a canary added, over its
+// deviation. Noise that two releases share so cancels. A canary that was never asked has the score 0. INVALID_ARGUMENT:
+// sizes that do not fit, or releases that are all zero.
+StatusOr<std::vector<double>> ScoreByReleases(const std::vector<std::vector<double>>& products,
+                                              const std::vector<std::vector<bool>>& present,
+                                              const std::vector<std::vector<double>>& inner, int64_t dimension);
+
+// The fewest canaries of which an audit says something: with fewer, it finds little even where a claim is wrong.
+inline constexpr int64_t kFewCanaries = 100;
 
 // One canary: how much of it was seen, and whether its coin had put it in.
 struct SeenCanary {

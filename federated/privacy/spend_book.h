@@ -18,8 +18,8 @@ class SpendBook {
   // One attempt, whether it was committed or abandoned. INVALID_ARGUMENT: as Check(Composition); nothing is charged.
   Status Charge(const NoisedRounds& attempt);
   struct Epsilons {
-    double viewers = 0;       // against who sees the models and not who took part: with amplification by sampling
-    double participants = 0;  // against participants, who know who took part: without it
+    double viewers = 0;       // against viewers of the models: with amplification by sampling
+    double participants = 0;  // against participants, since they know each cohort: without it
   };
   // Of all that was charged; infinite where some attempt had no noise. Errors as EpsilonOf.
   StatusOr<Epsilons> Spent() const { return EpsilonsOf(spent_); }

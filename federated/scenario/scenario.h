@@ -35,6 +35,16 @@ struct InputConfig {            // [model.input]
   std::string kind = "pixels";  // pixels, values, tokens; for `layers`
 };
 
+struct LoraConfig {                          // [model.lora]: adapters beside the products of a frozen model
+  std::vector<std::string> targets;          // patterns of variables that get one; empty: there are none
+  std::vector<std::string> modules_to_save;  // patterns of further variables that stay trainable
+  int64_t rank = 8;
+  double alpha = 16;
+  double dropout = 0;     // on the adapters' inputs, in training
+  bool freeze_a = false;  // A keeps its first values
+  bool rslora = false;    // alpha / sqrt(rank) instead of alpha / rank
+};
+
 struct ModelConfig {
   std::string preset;  // exactly one of preset, graph, onnx, arrays and layers
   std::string graph;   // a GraphDef file (absolute after parsing)
@@ -54,9 +64,10 @@ struct ModelConfig {
   std::vector<std::string> trainable;                      // for `onnx`: patterns of initializers that are variables
   std::vector<std::string> freeze;                         // patterns of variables that keep their first values
   std::vector<std::string> personal;                       // and of those of which each client keeps its own
-  std::string loss = "loss";                               // for `graph`: scalar tensor, mean over the batch
-  std::vector<std::string> metrics;                        // of `graph` scalar tensors; else names; empty: the usual
-  std::string image_input = "image";                       // for `graph`: placeholders fed from the features
+  LoraConfig lora;
+  std::string loss = "loss";          // for `graph`: scalar tensor, mean over the batch
+  std::vector<std::string> metrics;   // of `graph` scalar tensors; else names; empty: the usual
+  std::string image_input = "image";  // for `graph`: placeholders fed from the features
   std::string label_input = "label";
 };
 
@@ -168,10 +179,11 @@ struct SelectionConfig {
 };
 
 struct PrivacyConfig {                  // what a client does to its update before it leaves it
+  std::string unit = "client";          // whom noise protects: client, example
   double clip = 0;                      // largest norm; 0: none
   double noise = 0;                     // deviation, as a multiple of clip; 0: none
   std::string noise_source = "secure";  // secure, seeded
-  double epsilon = 0;                   // budget of the run against who sees its models; 0: none
+  double epsilon = 0;                   // budget of the run against viewers of its models; 0: none
   double delta = 1e-5;                  // of every epsilon that is reported
 };
 
@@ -214,6 +226,8 @@ struct ServerConfig {
   double learning_rate = 1.0;       // of the server: model + learning_rate × mean delta
   ScheduleConfig schedule;          // of that
   FineTuneConfig fine_tune;
+  std::string lora;                  // average, freeze_a, stack: how adapters are aggregated; "": as freeze_a says
+  int64_t lora_rank = 0;             // of a version's adapters under stack; 0: as the model has them
   double average = 0;                // of the versions: how much of it stays in each; 0: none is kept
   std::string download = "f32";      // the codec by which a version travels to clients
   std::string weights = "examples";  // what an update counts where its algorithm does not say: or "uniform"

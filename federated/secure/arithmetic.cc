@@ -17,8 +17,10 @@ class ArithmeticClient final : public SecureClient {
     answered_ = true;
     return absl::OkStatus();
   }
+  const std::string& revocation_list() const override { return none_; }
 
  private:
+  const std::string none_;
   bool answered_ = false;
 };
 
@@ -32,6 +34,7 @@ class ArithmeticServer final : public SecureServer {
     return absl::OkStatus();
   }
   int64_t answers() const override { return static_cast<int64_t>(clients_.size()); }
+  void Keep(const std::set<std::string, std::less<>>&) override {}
   Status Close() override {
     if (closed_) return FailedPrecondition("the sum is closed already");
     if (answers() < min_survivors_) {

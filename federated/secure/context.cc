@@ -5,6 +5,8 @@ namespace {
 
 // Each label begins what it names, and none begins another.
 constexpr std::string_view kSessionLabel = "rivulet secagg 1 session";
+// Of an attempt that measures a version. Training from it may have the same numbers.
+constexpr std::string_view kMeasureLabel = "rivulet secagg 1 measure";
 constexpr std::string_view kCohortLabel = "rivulet secagg 1 cohort";
 constexpr std::string_view kKeysLabel = "rivulet secagg 1 keys";
 constexpr std::string_view kSurvivorsLabel = "rivulet secagg 1 survivors";
@@ -28,7 +30,8 @@ std::string Begun(std::string_view label, const Digest& context) {
 
 Digest SessionContext(const Session& session) {
   Sha256 hash;
-  hash.Update(kSessionLabel).UpdateU32(static_cast<uint32_t>(session.run.size())).Update(session.run);
+  hash.Update(session.measures ? kMeasureLabel : kSessionLabel);
+  hash.UpdateU32(static_cast<uint32_t>(session.run.size())).Update(session.run);
   hash.Update(session.plan.AsBytes()).Update(session.model.AsBytes());
   hash.UpdateU64(session.version).UpdateU32(session.attempt);
   return std::move(hash).Finish();

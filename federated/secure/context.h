@@ -20,6 +20,7 @@ struct Session {
   Digest model;  // of the base model, as this client computed it
   uint64_t version = 0;
   uint32_t attempt = 0;
+  bool measures = false;  // the version is measured; else it is trained from
 };
 
 // One member of a cohort, as the coordinator tells all others.

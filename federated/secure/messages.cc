@@ -87,6 +87,10 @@ size_t MostInputBytes(int step, size_t members, size_t holders) {
   }
 }
 
+size_t MostSummedWordsBytes(size_t word_bytes, size_t clients) {
+  return word_bytes + sizeof(uint32_t) + clients * (sizeof(uint32_t) + kMostTaskBytes);
+}
+
 StatusOr<KeysMessage> ParseSecureKeys(std::string_view bytes) {
   proto::SecureKeys parsed;
   RIVULET_RETURN_IF_ERROR(ParseBounded(bytes, MostAnswerBytes(0, 0), "an announcement of keys", parsed));
@@ -151,6 +155,36 @@ StatusOr<SealedSharesMessage> ParseSealedShares(std::string_view bytes, size_t n
                            CountOf(message.senders) * kSealedBytes, CountOf(message.senders));
   }
   message.sealed = parsed.sealed();
+  return message;
+}
+
+// Read by hand, as words may be longer than a message of protocol buffers.
+StatusOr<SummedWordsMessage> ParseSummedWords(std::span<const std::byte> bytes, size_t word_bytes) {
+  const auto number = [&]() -> StatusOr<size_t> {
+    if (bytes.size() < sizeof(uint32_t)) return InvalidArgument("a sum of masked words ends within a number");
+    size_t value = 0;
+    for (size_t i = 0; i < sizeof(uint32_t); ++i) value |= std::to_integer<size_t>(bytes[i]) << 8 * i;
+    bytes = bytes.subspan(sizeof(uint32_t));
+    return value;
+  };
+  SummedWordsMessage message;
+  RIVULET_ASSIGN_OR_RETURN(const size_t tasks, number());
+  if (tasks < 1 || tasks > static_cast<size_t>(kMostMembers)) {
+    return InvalidArgument("a sum of masked words is of {} tasks in place of 1 to {}", tasks, kMostMembers);
+  }
+  for (size_t i = 0; i < tasks; ++i) {
+    RIVULET_ASSIGN_OR_RETURN(const size_t length, number());
+    if (length < 1 || length > std::min(kMostTaskBytes, bytes.size())) {
+      return InvalidArgument("a task's name of {} bytes is not within a sum of masked words, or longer than {}", length,
+                             kMostTaskBytes);
+    }
+    message.tasks.emplace_back(reinterpret_cast<const char*>(bytes.data()), length);
+    bytes = bytes.subspan(length);
+  }
+  if (bytes.size() != word_bytes) {
+    return InvalidArgument("a sum of masked words has {} bytes of words in place of {}", bytes.size(), word_bytes);
+  }
+  message.words = bytes;
   return message;
 }
 

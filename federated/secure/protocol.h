@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -76,6 +77,8 @@ class SecureClient {
   virtual StatusOr<std::string> Answer(int step, std::string_view input) = 0;
   // The sum's step: masks `words`, little-endian, in place.
   virtual Status Mask(std::string_view input, std::span<std::byte> words) = 0;
+  // The revocation list that came with the cohort and was taken, in PEM; "": none. A client remembers the newest.
+  virtual const std::string& revocation_list() const = 0;
 };
 
 struct ServerSetup {
@@ -100,6 +103,9 @@ class SecureServer {
   // answered.
   virtual Status Accept(std::string_view client, std::string_view answer) = 0;
   virtual int64_t answers() const = 0;  // to the open step
+  // Before Close: of the answers to the open step only those of `clients` count; the others were lost meanwhile. At the
+  // sum's step nothing is lost that came.
+  virtual void Keep(const std::set<std::string, std::less<>>& clients) = 0;
   // Fixes what came and opens the next step. FAILED_PRECONDITION: too few, so that the attempt is to be abandoned.
   virtual Status Close() = 0;
   // The open step's input for a client that answered the one before. NOT_FOUND: another.

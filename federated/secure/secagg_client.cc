@@ -88,8 +88,10 @@ StatusOr<std::string> SecAggClient::AnnounceKeys() {
 
 StatusOr<std::string> SecAggClient::ShareSecrets(std::string_view input) {
   RIVULET_ASSIGN_OR_RETURN(CohortMessage message, ParseSecureCohort(input));
+  std::string list = message.revocation_list;
   RIVULET_ASSIGN_OR_RETURN(
       cohort_, CheckCohort(std::move(message), setup_, session_context_, channel_->public_key(), mask_->public_key()));
+  revocation_list_ = std::move(list);
   const size_t neighbours = cohort_.neighbours.size();
   channels_ = SecretBytes(neighbours * kSecretSize);
   masks_ = SecretBytes(neighbours * kSecretSize);

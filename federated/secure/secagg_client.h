@@ -22,8 +22,7 @@ class SecAggClient final : public SecureClient {
   StatusOr<std::string> Answer(int step, std::string_view input) override;
   Status Mask(std::string_view input, std::span<std::byte> words) override;
 
-  // The cohort's revocation list, once step 1 is answered: a client remembers the newest.
-  const std::optional<RevocationList>& revoked() const { return cohort_.revoked; }
+  const std::string& revocation_list() const override { return revocation_list_; }
 
  private:
   explicit SecAggClient(const ClientSetup& setup) : setup_(setup), session_context_(SessionContext(setup.session)) {}
@@ -48,6 +47,7 @@ class SecAggClient final : public SecureClient {
   Status refused_;
   std::optional<AgreementKey> channel_, mask_;
   CheckedCohort cohort_;
+  std::string revocation_list_;
   SecretBytes seed_;
   SecretBytes channels_, masks_;  // what is agreed on with each neighbour, 32 bytes each
   SecretBytes held_;              // of each holder the shares of its seed and of its mask key

@@ -127,6 +127,29 @@ void SecAggServer::FixSharers() {
   }
 }
 
+void SecAggServer::Keep(const std::set<std::string, std::less<>>& clients) {
+  if (step_ == kKeysStep) {
+    for (auto announced = announced_.begin(); announced != announced_.end();) {
+      if (clients.contains(announced->first)) {
+        ++announced;
+        continue;
+      }
+      announced_keys_.erase(announced->second.first.channel);
+      announced_keys_.erase(announced->second.first.mask);
+      announced = announced_.erase(announced);
+    }
+    answers_ = static_cast<int64_t>(announced_.size());
+    return;
+  }
+  if (step_ != kSharesStep && step_ != kAgreeStep) return;
+  for (uint32_t member = 0; member < members_.size(); ++member) {
+    if (!Answered(member, step_) || clients.contains(members_[member].name)) continue;
+    came_[member].shares.reset();
+    came_[member].agreement.clear();
+    --answers_;
+  }
+}
+
 Status SecAggServer::Close() {
   if (step_ == kKeysStep) {
     RIVULET_RETURN_IF_ERROR(FixCohort());

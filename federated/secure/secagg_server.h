@@ -25,6 +25,7 @@ class SecAggServer final : public SecureServer {
   int step() const override { return step_; }
   Status Accept(std::string_view client, std::string_view answer) override;
   int64_t answers() const override { return answers_; }
+  void Keep(const std::set<std::string, std::less<>>& clients) override;
   Status Close() override;
   StatusOr<std::string> InputFor(std::string_view client) const override;
   std::vector<std::string> Survivors() const override;

@@ -56,6 +56,17 @@ std::string BytesOf(const SealedSharesMessage& message) {
   return made.SerializeAsString();
 }
 
+std::string BytesOf(const SummedWordsMessage& message) {
+  std::string bytes;
+  const auto append = [&](size_t number) {
+    for (size_t i = 0; i < sizeof(uint32_t); ++i) bytes += static_cast<char>(number >> 8 * i);
+  };
+  append(message.tasks.size());
+  for (const std::string& task : message.tasks) append(task.size()), bytes += task;
+  bytes.append(reinterpret_cast<const char*>(message.words.data()), message.words.size());
+  return bytes;
+}
+
 std::string SurvivorsBytes(const std::vector<bool>& survivors) {
   proto::SecureSurvivors made;
   made.set_survivors(SetBytes(survivors));

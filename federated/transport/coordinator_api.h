@@ -84,7 +84,7 @@ inline constexpr size_t kMostServed = 4096;  // names in one poll, which is one 
 
 struct TaskProgress {
   TaskId task;
-  // Trained and folded into the partial that this site keeps open: nothing is missing but the hand-over.
+  // Folded into the partial that this site keeps open: only the hand-over is missing. Of steps: this one is answered.
   bool held = false;
   int step = 0;  // of a task in steps: the last one that this site has begun
 };
@@ -183,7 +183,7 @@ struct RefusedName {
 
 // Tasks, or that the run is over, or neither: then there is nothing to do but wait.
 struct PollReply {
-  std::vector<Task> tasks;          // at most `want`
+  std::vector<Task> tasks;          // at most `want`, beside those of `working_on` whose next step has begun
   std::vector<TaskId> cancelled;    // of `working_on`: stop, and forget what was made of them
   std::vector<HandOver> hand_over;  // of what is held
   // Of earlier tasks: the last one of a caller that serves itself, at every poll; of one that serves others, where its

@@ -69,7 +69,7 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 def __getattr__(name: str) -> Any:
     import importlib
 
-    if name in ("analytics", "flower", "keras", "torch"):
+    if name in ("analytics", "flower", "hf", "keras", "torch"):
         return importlib.import_module(f"rivulet.{name}")
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'rivulet' has no attribute '{name}'")

@@ -11,6 +11,9 @@
 
 #include "client/training/pass_programs.h"
 #include "client/training/trainer.h"
+#include "federated/plan/example_noise.h"
+#include "federated/privacy/integer_noise.h"
+#include "federated/privacy/sum_noise.h"
 #include "federated/weights/model.h"
 #include "tests/bench/bench_plan.h"
 #include "tests/bench/peak.h"
@@ -32,17 +35,13 @@ struct Step {
   Bindings bindings;
 };
 
-StatusOr<std::unique_ptr<Step>> NewStep(const std::string& preset, int64_t batch,
-                                        const std::string& precision = "float32",
-                                        const std::string& kernels = "native") {
-  EnterWorkerThread();
-  RIVULET_ASSIGN_OR_RETURN(const auto plan, PresetPlan(preset, precision, kernels));
-  const auto cache = std::make_shared<PassPrograms>(plan);
+// Of one program of `plan`, bound to memory of its own. A float32 scalar is fetched where it has one.
+StatusOr<std::unique_ptr<Step>> NewStepOf(const std::shared_ptr<const Plan>& plan, const BufferTable& table,
+                                          std::shared_ptr<const Program> program) {
   auto step = std::make_unique<Step>();
-  RIVULET_ASSIGN_OR_RETURN(step->program, cache->Step(TaskKind::kTrain, 0, batch));
+  step->program = std::move(program);
   RIVULET_ASSIGN_OR_RETURN(step->instance, step->program->Instantiate());
   RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<Model> model, InitialModel(*plan, 1));
-  const BufferTable& table = cache->buffers();
   for (int i = 0; i < table.size(); ++i) step->memory.emplace_back(table.bytes(i));
   std::memcpy(step->memory[BufferTable::kParams].data(), model->arena().data(), model->arena().size());
   for (AlignedBuffer& buffer : step->memory) step->buffers.push_back({buffer.data()});
@@ -56,7 +55,9 @@ StatusOr<std::unique_ptr<Step>> NewStep(const std::string& preset, int64_t batch
     step->feed_tensors.push_back(std::move(tensor));
     step->feeds.push_back(step->feed_tensors.back().view());
   }
-  step->fetches.push_back({reinterpret_cast<std::byte*>(&step->loss), DType::kFloat32, Shape{}});
+  if (!step->program->signature().fetches.empty()) {
+    step->fetches.push_back({reinterpret_cast<std::byte*>(&step->loss), DType::kFloat32, Shape{}});
+  }
   step->arena = AlignedBuffer(step->program->memory().arena_bytes);
   step->bindings.arena = step->arena.data();
   step->bindings.buffers = step->buffers;
@@ -65,6 +66,62 @@ StatusOr<std::unique_ptr<Step>> NewStep(const std::string& preset, int64_t batch
   step->bindings.rng = {&step->rng, 1};
   step->bindings.step = {&step->index, 1};
   return step;
+}
+
+StatusOr<std::unique_ptr<Step>> NewStep(const std::string& preset, int64_t batch,
+                                        const std::string& precision = "float32",
+                                        const std::string& kernels = "native") {
+  EnterWorkerThread();
+  RIVULET_ASSIGN_OR_RETURN(const auto plan, PresetPlan(preset, precision, kernels));
+  PassPrograms programs(plan);
+  RIVULET_ASSIGN_OR_RETURN(auto program, programs.Step(TaskKind::kTrain, 0, batch));
+  return NewStepOf(plan, programs.buffers(), std::move(program));
+}
+
+// example_step/PRESET/64: clipping by example over a plain step, for equal batches. over_plain leaves the noise out,
+// which is drawn once a step for any batch; noise_us is its time.
+void BenchExampleStep(benchmark::State& state, const std::string& preset, int64_t batch) {
+  EnterWorkerThread();
+  PrivacyConfig config;
+  config.unit = "example";
+  config.clip = config.noise = 1;
+  const auto plan = PresetPlan(preset, "float32", "native", config, 2 * batch);
+  if (!plan.ok()) return state.SkipWithError(std::string(plan.status().message()).c_str());
+  if (ExampleRows(2 * batch) != batch) return state.SkipWithError("a program has another number of rows");
+  PassPrograms programs(*plan);
+  const auto sum = programs.ClippedSum(), rule = programs.Rule();
+  if (!sum.ok() || !rule.ok())
+    return state.SkipWithError(std::string((sum.ok() ? rule : sum).status().message()).c_str());
+  const auto clipped = NewStepOf(*plan, programs.buffers(), *sum), ruled = NewStepOf(*plan, programs.buffers(), *rule);
+  const auto plain = NewStep(preset, batch);
+  if (!clipped.ok() || !ruled.ok() || !plain.ok()) return state.SkipWithError("a program has no instance");
+  for (float& present : (*clipped)->feed_tensors.back().flat<float>()) present = 1;
+  const auto seconds = [&](Step& step, double& best) {
+    const auto start = std::chrono::steady_clock::now();
+    const Status status = step.instance->Run(step.bindings);
+    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    if (!status.ok()) state.SkipWithError(std::string(status.message()).c_str());
+  };
+  double of_sum = 1e9, of_rule = 1e9, of_plain = 1e9, of_noise = 1e9;
+  for (auto _ : state) {
+    seconds(**clipped, of_sum);
+    seconds(**ruled, of_rule);
+    state.PauseTiming();
+    seconds(**plain, of_plain);
+    state.ResumeTiming();
+  }
+  const privacy::DiscreteGaussian law(privacy::NoiseScale::AtLeast(0x1p30).value());
+  const privacy::NoiseKey key = privacy::SeededKey(1);
+  std::vector<int64_t> noise(static_cast<size_t>((*plan)->layout()->parameters()));
+  for (int i = 0; i < 3; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    if (!privacy::DrawNoise(key, law, 0, noise).ok()) return state.SkipWithError("no noise");
+    of_noise = std::min(of_noise, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  state.counters["over_plain"] = (of_sum + of_rule) / of_plain;
+  state.counters["plain_us"] = of_plain * 1e6;
+  state.counters["best_us"] = (of_sum + of_rule) * 1e6;
+  state.counters["noise_us"] = of_noise * 1e6;
 }
 
 void BenchStep(benchmark::State& state, const std::string& preset, int64_t batch,
@@ -157,6 +214,11 @@ const bool step_registered = [] {
   benchmark::RegisterBenchmark("step/mnist_cnn_portable/10", [](benchmark::State& state) {
     BenchStep(state, "mnist_cnn", 10, "float32", "portable");
   })->Unit(benchmark::kMillisecond);
+  for (const char* preset : {"mlp", "mnist_cnn", "char_lstm", "tiny_transformer"}) {
+    benchmark::RegisterBenchmark(fmt::format("example_step/{}/64", preset).c_str(), [preset](benchmark::State& state) {
+      BenchExampleStep(state, preset, 64);
+    })->Unit(benchmark::kMillisecond);
+  }
   benchmark::RegisterBenchmark("compile/mnist_cnn/10", BenchCompile)->Unit(benchmark::kMillisecond);
   benchmark::RegisterBenchmark("workers/2", BenchWorkers)->Unit(benchmark::kMillisecond)->Iterations(3);
   const std::pair<const char*, int64_t> presets[] = {

@@ -21,7 +21,7 @@ import unittest
 from harness import RIVULET, RivuletTest, main
 
 GUIDES = pathlib.Path(__file__).parents[2] / "docs/guide"
-PAGES = ("simulate", "deploy", "inspect", "privacy", "own-model", "own-algorithm", "local-rules", "graphs", "profiling")
+PAGES = ("simulate", "deploy", "inspect", "privacy", "own-model", "adapters", "own-algorithm", "local-rules", "graphs", "profiling")
 STEP = re.compile(r"<!-- file: (?P<file>\S+) -->\n```\w*\n(?P<text>.*?)```|"
                   r"^`(?P<copied>tests/docs/[\w/]+\.(?:toml|txt))`:\n\n```\w*\n(?P<shown>.*?)```|"
                   r"(?P<varies><!-- varies -->\n)?```console\n(?P<console>.*?)```|<!-- run -->\n```sh\n(?P<run>.*?)```", re.S | re.M)

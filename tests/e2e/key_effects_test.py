@@ -18,6 +18,7 @@ OPTIONS = re.findall(r'^\| `([a-z0-9_.]+)` \|.* Only when ([a-z_.]+\.(?:kind|siz
 
 class KeyEffects(RivuletTest):
     IN_MEMORY = True
+    ADAPTED = {"model.lora.targets": '["*kernel"]'}
     plain = {}  # the digests that settings give without the key that is tested, as many tests compare with the same
 
     def sets(self, settings):
@@ -339,6 +340,46 @@ class KeyEffects(RivuletTest):
     def test_model__freeze(self):
         self.changes({"model.freeze": '["*/bias"]'})
         self.refused({"model.freeze": '["dense1/bia"]'}, "model.freeze", "dense1/bias")
+
+    def test_model__lora__targets(self):
+        self.changes({"model.lora.targets": '["dense*"]'})
+        self.refused({"model.lora.targets": '["dense1/kernal"]'}, "model.lora", "dense1/kernel")
+        self.refused({"model.lora.targets": '["*bias"]'}, "model.lora", "no product has one of them as its weight")
+
+    def test_model__lora__rank(self):
+        self.changes({"model.lora.rank": 2}, self.ADAPTED)
+
+    def test_model__lora__alpha(self):
+        self.changes({"model.lora.alpha": 8.0}, self.ADAPTED)
+
+    def test_model__lora__dropout(self):
+        self.changes({"model.lora.dropout": 0.5}, self.ADAPTED)
+
+    def test_model__lora__freeze_a(self):
+        self.changes({"model.lora.freeze_a": "true"}, self.ADAPTED)
+
+    def test_model__lora__rslora(self):
+        self.changes({"model.lora.rslora": "true"}, self.ADAPTED)
+
+    def test_model__lora__modules_to_save(self):
+        self.changes({"model.lora.modules_to_save": '["*/bias"]'}, self.ADAPTED)
+        self.refused({"model.lora.modules_to_save": '["dense1/kernel"]', **self.ADAPTED}, "model.lora",
+                     "is to be trained as a whole")
+
+    def test_server__lora(self):
+        self.changes({"server.lora": "stack"}, self.ADAPTED)
+        self.refused({"server.lora": "stack"}, "the model has no adapters")
+        self.refused({"server.lora": "freeze_a", **self.ADAPTED}, "lora_A' is trained", "model.lora.freeze_a = true")
+        self.refused({"server.lora": "stack", "model.lora.freeze_a": "true", **self.ADAPTED}, "is not trained")
+        self.refused({"server.lora": "stack", "algorithm.name": "median", **self.ADAPTED}, "the aggregation rule")
+        self.refused({"server.lora": "stack", "server.learning_rate": 0.5, **self.ADAPTED}, "server.learning_rate to 1")
+        self.refused({"server.lora": "stack", "privacy.secure": "arithmetic", "privacy.clip": 1.0, **self.ADAPTED},
+                     "privacy.secure hides them")
+        noise = {"algorithm.name": "dp_fedavg", "privacy.clip": 1.0, "algorithm.noise_multiplier": 1.0, **self.ADAPTED}
+        self.refused(noise, "whose product multiplies it", "model.lora.freeze_a = true")
+
+    def test_server__lora_rank(self):
+        self.changes({"server.lora_rank": 2}, {"server.lora": "stack", **self.ADAPTED})
 
     def test_model__personal(self):
         unmeasured = {"evaluation.every": 0}
@@ -861,6 +902,18 @@ class KeyEffects(RivuletTest):
         seeded = {**under, "privacy.noise_source": "seeded"}
         self.assertEqual(self.outcome(seeded)[0], self.outcome(seeded)[0])
         self.assertNotEqual(self.outcome(under)[0], self.outcome(under)[0])
+
+    def test_privacy__unit(self):
+        under = {"privacy.unit": "example", "privacy.clip": 1.0, "privacy.noise": 1.0, "privacy.noise_source": "seeded"}
+        digests, db = self.outcome(under)
+        self.assertEqual(digests, self.outcome(under)[0])
+        self.assertNotEqual(digests, self.outcome({**under, "privacy.unit": "client"})[0])
+        self.assertEqual(self.query("SELECT count(*) FROM client_rounds WHERE train_loss IS NOT NULL", db=db), [(0,)])
+        accounts = json.loads(self.run_rivulet("privacy", "accounts", next(self.folder.glob(f"{db}.models/*")), "--json", code=0).out)
+        self.assertTrue(accounts)
+        self.assertTrue(all(0 < account["epsilon"] < 1e6 and account["steps"] > 0 for account in accounts), accounts)
+        self.refused({**under, "privacy.clip": 0}, "privacy.unit", "privacy.clip")
+        self.refused({**under, "algorithm.name": "dp_fedavg"}, "privacy.unit", "dp_fedavg")
 
     PRIVATE = {"algorithm.name": "dp_fedavg", "algorithm.noise_multiplier": 3.0, "privacy.clip": 0.5}
 

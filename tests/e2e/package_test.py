@@ -12,6 +12,7 @@ import unittest
 from harness import RIVULET, RivuletTest, main
 
 ROOT = pathlib.Path(__file__).parents[2]
+CACHE = ["ccache"] if shutil.which("ccache") else []
 HEADER = "#include \"engine/program/op_library.h\"\n"
 
 
@@ -29,11 +30,15 @@ class Package(RivuletTest):
         cls.base = pathlib.Path(tempfile.mkdtemp(prefix="rivulet-package-"))
         cls.prefix, cls.built = cls.base / "prefix", cls.base / "examples"
         run("cmake", "--install", pathlib.Path(RIVULET).parent, "--prefix", cls.prefix)
-        # A compiler cache, where there is one, knows the examples whatever the folder's name.
-        launcher = ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
+        launcher = ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if CACHE else []
         run("cmake", "-S", ROOT / "examples", "-B", cls.built, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={cls.prefix}",
             "-DCMAKE_BUILD_TYPE=Release", *launcher)
-        run("cmake", "--build", cls.built, env={**os.environ, "CCACHE_BASEDIR": str(cls.base), "CCACHE_NOHASHDIR": "1"})
+        run("cmake", "--build", cls.built, env=cls.environment())
+
+    @classmethod
+    def environment(cls):
+        """In which a compiler cache knows files again whatever the name of the folder."""
+        return {**os.environ, "CCACHE_BASEDIR": str(cls.base), "CCACHE_NOHASHDIR": "1"}
 
     @classmethod
     def tearDownClass(cls):
@@ -142,9 +147,12 @@ class Package(RivuletTest):
         flags = run("pkg-config", "--cflags", "protobuf", "eigen3").split()
 
         def compile_alone(name):
-            source = self.write(f"alone/{name}.cc", f'#include "{name}"\n')
-            return subprocess.run(["c++", "-std=c++20", "-fsyntax-only", "-DHWY_SHARED_DEFINE", "-I", include, *flags,
-                                   source], capture_output=True, text=True)
+            source = self.base / "alone" / name.with_suffix(".cc")
+            source.parent.mkdir(parents=True, exist_ok=True)
+            source.write_text(f'#include "{name}"\n')
+            return subprocess.run([*CACHE, "c++", "-std=c++20", "-c", "-DHWY_SHARED_DEFINE", "-I", include, *flags,
+                                   source.relative_to(self.base), "-o", source.with_suffix(".o")],
+                                  capture_output=True, text=True, cwd=self.base, env=self.environment())
 
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             for name, done in zip(alone, pool.map(compile_alone, alone)):

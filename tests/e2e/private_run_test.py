@@ -88,7 +88,7 @@ class PrivateRuns(RivuletTest):
         self.assertEqual([row[1] for row in rows], ["folded", "failed", "failed"], said[0])
         self.assertIn("its own configuration forbids it: privacy budget", rows[1][2])
         self.assertEqual(self.query("SELECT count(*) FROM rounds WHERE status = 'committed'"), [(3,)])
-        ledger = (self.folder / "state-0/privacy-ledger").read_text().splitlines()
+        ledger = (self.folder / "state-0/privacy/plaintext.ledger").read_text().splitlines()
         self.assertEqual(ledger[:2], ["rivulet privacy ledger 1", "charged 1 1"])
         self.assertEqual(len(ledger), 3)
 

@@ -44,7 +44,8 @@ class SecureDeployment(RivuletTest):
 
 class SecureAggregation(SecureDeployment):
     def test_versions_are_those_of_the_arithmetic_and_nothing_of_one_client_is_known(self):
-        coordinator, port = self.start_coordinator()
+        measured = ["--set", f"evaluation.federated_every={ROUNDS}"]
+        coordinator, port = self.start_coordinator(*measured)
         clients = {name: self.start_client(name, port) for name in self.names}
         for name, process in clients.items():
             self.ends(process, name)
@@ -52,13 +53,23 @@ class SecureAggregation(SecureDeployment):
         self.assertEqual(len(self.digests(DB)), ROUNDS)
         for secure in ("arithmetic", "secagg_plus"):
             db = f"{secure}.sqlite"
-            self.simulate("--rounds", ROUNDS, *settings(CLIENTS), "--set", f"privacy.secure={secure}", db=db)
+            self.simulate("--rounds", ROUNDS, *settings(CLIENTS), *measured, "--set", f"privacy.secure={secure}", db=db)
             self.assertEqual(self.digests(DB), self.digests(db))
+            self.assertEqual(self.figures(DB), self.figures(db))
+        # None of one client, and nothing of how they are spread.
+        self.assertEqual(self.query("SELECT count(*) FROM metrics WHERE name LIKE 'evaluate/%'", db=DB), [(2,)])
         with sqlite3.connect(self.folder / DB) as history:
             rows = history.execute("SELECT status, examples, train_loss, update_norm, train_seconds FROM client_rounds").fetchall()
-        self.assertEqual(rows, [("folded", None, None, None, None)] * (CLIENTS * ROUNDS))
+        # Each round's training, and the measuring of the last version.
+        self.assertEqual(rows, [("folded", None, None, None, None)] * (CLIENTS * (ROUNDS + 1)))
         for name in self.names:
-            self.assertEqual(len(list((self.folder / f"state-{name}" / "answered").iterdir())), ROUNDS)
+            self.assertEqual(len(list((self.folder / f"state-{name}" / "answered").iterdir())), ROUNDS + 1)
+
+    def figures(self, db):
+        found = self.query("SELECT round, name, value FROM metrics WHERE name IN ('evaluate/accuracy', 'evaluate/loss') "
+                           "AND scope = 'federated' ORDER BY name", db=db)
+        self.assertEqual([row[:2] for row in found], [(ROUNDS, "evaluate/accuracy"), (ROUNDS, "evaluate/loss")])
+        return found
 
     def test_killed_coordinator_makes_the_attempt_anew_and_changes_no_bit(self):
         # It goes on for as long as this test needs; how far it has come then is how far the simulation is to come.
@@ -80,10 +91,16 @@ class SecureAggregation(SecureDeployment):
                                 *settings(CLIENTS), "--set", "privacy.secure=secagg_plus", code=1)
         self.assertIn("give the coordinator its folder of certificates (--tls)", said.err)
 
-    def test_other_processes_cannot_play_its_clients(self):
-        said = self.run_rivulet("simulate", self.scenario, "--workers-at", "127.0.0.1:0", "--insecure", "--db", DB,
-                                *settings(CLIENTS), "--set", "privacy.secure=secagg_plus", code=1)
-        self.assertIn("train without other processes", said.err)
+    def test_workers_make_the_same_versions_without_keys(self):
+        secure = ["--rounds", str(ROUNDS), *settings(CLIENTS), "--set", "privacy.secure=secagg_plus"]
+        simulation = self.start("simulate", self.scenario, "--workers-at", "127.0.0.1:0", "--db", self.path(DB), *secure)
+        address = next(line.split()[-1] for line in simulation.stderr if line.startswith("listening on "))
+        worker = self.start("worker", "--simulation", address, "--workers", 2)
+        for process in (simulation, worker):
+            _, err = process.communicate(timeout=120)
+            self.assertEqual(process.returncode, 0, err)
+        self.simulate(*secure, db="alone.sqlite")
+        self.assertEqual(self.digests(DB), self.digests("alone.sqlite"))
 
 
 class TwelveClients(SecureDeployment):

@@ -500,7 +500,7 @@ class ServeTest(harness.RivuletTest):
         self.point("digits", f"{self.run_id}:1")
         common = ("serve", "--db", self.path("runs.sqlite"), "--model", "digits")
         self.assert_refused(self.run_rivulet(*common, "--grpc", "0.0.0.0:0", "--insecure"), "--insecure")
-        self.assert_refused(self.run_rivulet(*common), "ca kit models/")
+        self.assert_refused(self.run_rivulet(*common), "ca issue models/")
         self.assert_refused(self.run_rivulet(*common, "--grpc", "127.0.0.1:0", "--http", "0.0.0.0:0", "--insecure"), "--http")
         self.assert_refused(self.run_rivulet("serve", "--db", self.path("runs.sqlite"), "--model", "nobody", "--insecure"), "nobody")
 

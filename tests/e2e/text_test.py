@@ -68,6 +68,19 @@ class Text(RivuletTest):
         losses = self.metric("test/loss", "a.sqlite")
         self.assertLess(losses[-1], math.log(90) - 0.5)
 
+    def test_adapters_learn_and_workers_change_nothing(self):
+        for preset, targets, rate in (("tiny_transformer", "*attention*", 1), ("char_lstm", "dense/*", 3)):
+            with self.subTest(preset=preset):
+                adapted = ["--set", f"model.preset={preset}", "--set", f'model.lora.targets=["{targets}"]', "--rounds", "2", "--set",
+                           f"client.optimizer.learning_rate={rate}"]
+                self.simulate(*adapted, "--workers", "1", db=f"{preset}-1.sqlite")
+                self.simulate(*adapted, "--workers", "2", db=f"{preset}-2.sqlite", env={"OMP_NUM_THREADS": "2"})
+                self.assertEqual(self.digests(f"{preset}-1.sqlite"), self.digests(f"{preset}-2.sqlite"))
+                losses = self.metric("test/loss", f"{preset}-1.sqlite")
+                self.assertLess(losses[-1], losses[0])
+        self.assert_refused(self.run_rivulet("simulate", self.scenario, "--set", "model.preset=char_lstm", "--set", 'model.lora.targets=["*"]'),
+                            "model.lora", "is a weight of the recurrent cell")
+
     def test_portable_kernels_on_any_instruction_set(self):
         for preset in ("tiny_transformer", "char_lstm"):
             small = ["--set", f"model.preset={preset}", "--rounds", "1", "--set", "server.clients_per_round=1", "--set",

@@ -322,6 +322,17 @@ TEST_F(RanksTest, StepThatCannotBeRead_EndsTheRank) {
   EXPECT_OK(FollowRanks(honest, {.workers = 1}));
 }
 
+TEST_F(RanksTest, SecureSums_AreThoseOfOneProcess) {
+  Scenario scenario = SmallScenario();
+  scenario.run.rounds = 2;
+  scenario.privacy.clip = 0.75;
+  scenario.secure.protocol = "secagg_plus";
+  const Trace one = Simulate(scenario, 2, "one.sqlite"), ranks = ByRanks(scenario, 3);
+  ASSERT_OK(one.status);
+  ASSERT_OK(ranks.status);
+  EXPECT_EQ(ranks.digests, one.digests);
+}
+
 TEST_F(RanksTest, AnyNumberOfRanks_SameBitsAndTasks) {
   Scenario scenario = SmallScenario();
   scenario.evaluation.federated_every = 2;

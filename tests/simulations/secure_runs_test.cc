@@ -1,141 +1,21 @@
 // Whole runs with secure aggregation, by agents in threads: every version is that of the run with plain sums, whoever
 // drops out at which step; and what the coordinator's files know of a client.
+#include "tests/simulations/secure_runs.h"
+
 #include <openssl/rand.h>
 
+#include <array>
 #include <chrono>
+#include <condition_variable>
 #include <fstream>
 #include <iterator>
 #include <mutex>
 #include <random>
 
 #include "federated/transport/blob_reader.h"
-#include "tests/simulations/whole_runs.h"
-#include "tests/testing/secure_identities.h"
 
 namespace rivulet {
 namespace {
-
-using testing::ForwardingCoordinator;
-
-constexpr int kSteps = 5, kSumStep = 2;
-
-// What one client meets at one round: its answers to steps from `step` on are lost, and it says that it cannot go on.
-struct Loss {
-  int64_t round = 0;
-  int step = 0;
-};
-
-class LossyCoordinator final : public ForwardingCoordinator {
- public:
-  LossyCoordinator(CoordinatorApi& api, std::vector<Loss> losses)
-      : ForwardingCoordinator(api), losses_(std::move(losses)) {}
-  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override {
-    const std::optional<TaskName> name = TaskNameOf(submission.task, caller.run_id);
-    for (const Loss& loss : losses_) {
-      // The plain run's only step is the sum's.
-      const bool step =
-          submission.kind == Submission::Kind::kStep ? submission.step == loss.step : loss.step <= kSumStep;
-      if (!name || name->round != loss.round || !step) continue;
-      api_.Fail(caller, {.task = submission.task}).IgnoreError();  // it may be over already
-      return Aborted("lost by the test");
-    }
-    return ForwardingCoordinator::Submit(caller, submission);
-  }
-
- private:
-  const std::vector<Loss> losses_;
-};
-
-// At one step of one round its agent dies, and nothing of the answer is sent.
-class FatalCoordinator final : public ForwardingCoordinator {
- public:
-  FatalCoordinator(CoordinatorApi& api, Loss at) : ForwardingCoordinator(api), at_(at) {}
-  void SetVictim(Agent* agent) { agent_ = agent; }
-  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override {
-    const std::optional<TaskName> name = TaskNameOf(submission.task, caller.run_id);
-    if (!name || name->round != at_.round || submission.step != at_.step) {
-      return ForwardingCoordinator::Submit(caller, submission);
-    }
-    agent_->Stop();
-    return Unavailable("killed by the test");
-  }
-
- private:
-  const Loss at_;
-  Agent* agent_ = nullptr;
-};
-
-class SecureRunsTest : public SimulatorTest {
- protected:
-  // All of seven clients in each round, so that nobody takes another's place.
-  Scenario Plain(const std::string& algorithm = "fedavg") {
-    Scenario scenario = SmallScenario();
-    scenario.run.rounds = 3;
-    scenario.run.durability = "end";
-    scenario.data.partition.clients = 7;
-    scenario.server.clients_per_round = 7;
-    scenario.server.min_reports = 3;
-    scenario.algorithm.name = algorithm;
-    scenario.privacy.clip = 0.75;
-    scenario.server.value_bits = 0;
-    return scenario;
-  }
-  static Scenario Secure(Scenario scenario) {
-    scenario.secure.protocol = "secagg_plus";
-    return scenario;
-  }
-
-  // Agents and a coordinator with certificates. `hides`: as a site whose policy asks for secure sums.
-  Deployed WithCertificates(const std::string& db, bool hides = true) {
-    Deployed changed;
-    changed.coordinator = [this](CoordinatorOptions& options) {
-      // On the day of the certificates; it goes on, as pauses between attempts are by it.
-      options.now_ms = [begun = std::chrono::steady_clock::now()] {
-        return testing::kHarnessNow * 1000 +
-               std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begun).count();
-      };
-      options.identity = [identity = testing::IdentityOf(authority_, "coordinator")] { return identity; };
-    };
-    changed.agent = [this, db, hides](AgentOptions& agent, int64_t i) {
-      auto secure = std::make_shared<SecureIdentity>(
-          *testing::SecureIdentityOf(authority_, agent.client_id, Path(fmt::format("{}.answered-{}", db, i))));
-      secure->hides_examples = hides;
-      agent.secure = secure;
-    };
-    return changed;
-  }
-
-  // `losses`: by client's number.
-  Trace Run(const Scenario& scenario, const std::string& db, const std::map<int64_t, std::vector<Loss>>& losses = {},
-            const std::function<std::unique_ptr<CoordinatorApi>(CoordinatorApi&, int64_t)>& wrap = nullptr) {
-    Deployed changed = WithCertificates(db);
-    changed.between = [&](CoordinatorApi& api, int64_t i) -> std::unique_ptr<CoordinatorApi> {
-      if (wrap) return wrap(api, i);
-      const auto lost = losses.find(i);
-      return lost == losses.end() ? nullptr : std::make_unique<LossyCoordinator>(api, lost->second);
-    };
-    return Deploy(scenario, db, changed);
-  }
-
-  // Clients by number, each of which dies as it answers a step of a round; with `again`, another process of its name
-  // begins at once.
-  Trace RunWithDeaths(const Scenario& scenario, const std::string& db, const std::map<int64_t, Loss>& deaths,
-                      bool again) {
-    Deployed changed = WithCertificates(db);
-    changed.run = [&](CoordinatorApi& api, const AgentOptions& options, int64_t i) -> std::optional<Status> {
-      const auto death = deaths.find(i);
-      if (death == deaths.end()) return std::nullopt;
-      FatalCoordinator fatal(api, death->second);
-      Agent agent(fatal, options);
-      fatal.SetVictim(&agent);
-      EXPECT_THAT(agent.Run(), StatusIs(absl::StatusCode::kCancelled));
-      return again ? Agent(api, options).Run() : absl::OkStatus();
-    };
-    return Deploy(scenario, db, changed);
-  }
-
-  const testing::TestAuthority& authority_ = testing::SharedAuthority();
-};
 
 TEST_F(SecureRunsTest, Versions_AreThoseOfPlainSums) {
   for (const std::string algorithm : {"fedavg", "scaffold"}) {
@@ -216,6 +96,104 @@ TEST_F(SecureRunsTest, TwelveClients_TwoOfWhomDieInARound_AreThePlainRunOfTheSam
   scenario.server.lease_seconds = 4;
   const Trace secure = RunWithDeaths(Secure(scenario), "secure.sqlite",
                                      {{4, {.round = 2, .step = 1}}, {9, {.round = 2, .step = 3}}}, false);
+  ASSERT_OK(secure.status);
+  EXPECT_EQ(secure.digests, plain.digests);
+}
+
+// Figures are summed as updates are, by a cohort of its own, beside the training of the next version.
+TEST_F(SecureRunsTest, Measurements_AreThoseOfPlainSums_AndOfNoSingleClient) {
+  Scenario scenario = Plain();
+  scenario.evaluation.federated_every = 1;
+  scenario.evaluation.federated_clients = 5;
+  const Trace plain = Run(scenario, "plain.sqlite"), secure = Run(Secure(scenario), "secure.sqlite");
+  ASSERT_OK(plain.status);
+  ASSERT_OK(secure.status);
+  EXPECT_EQ(secure.digests, plain.digests);
+  // A version whose turn does not come before the next is due is left out, and the last one never is.
+  Scenario simulated = scenario;
+  simulated.server.sum_bits = 64;
+  ASSERT_OK(Simulate(simulated, 2, "simulated.sqlite").status);
+  const std::vector<std::string> all = SummedMeasures(Path("simulated.sqlite")),
+                                 summed = SummedMeasures(Path("secure.sqlite"));
+  ASSERT_THAT(all, SizeIs(3 * 2));
+  EXPECT_THAT(all, ::testing::IsSupersetOf(summed));
+  EXPECT_THAT(summed, ::testing::Contains(all.back()));
+  EXPECT_GT(MeasuredOfSingleClients(Path("simulated.sqlite")), 0);
+  EXPECT_EQ(MeasuredOfSingleClients(Path("secure.sqlite")), 0);
+}
+
+TEST_F(SecureRunsTest, ClientLostAsItMeasures_IsInTheSumOrNot_AsInThePlainRun) {
+  Scenario scenario = Plain();
+  scenario.run.rounds = 1;
+  scenario.evaluation.federated_every = 1;
+  ASSERT_OK(Run(scenario, "all.sqlite").status);
+  ASSERT_OK(
+      Run(scenario, "without.sqlite", {{3, {{.round = 1, .step = kSumStep, .kind = TaskKind::kEvaluate}}}}).status);
+  const std::vector<std::string> all = SummedMeasures(Path("all.sqlite")),
+                                 without = SummedMeasures(Path("without.sqlite"));
+  ASSERT_NE(all, without);
+  for (int step = 1; step < kSteps; ++step) {
+    SCOPED_TRACE(step);
+    const std::string db = fmt::format("step-{}.sqlite", step);
+    ASSERT_OK(Run(Secure(scenario), db, {{3, {{.round = 1, .step = step, .kind = TaskKind::kEvaluate}}}}).status);
+    EXPECT_EQ(SummedMeasures(Path(db)), step <= kSumStep ? without : all);
+  }
+}
+
+// Examples that can be read once something has happened.
+class GatedDataset final : public Dataset {
+ public:
+  struct Gate {
+    std::mutex mutex;
+    std::condition_variable opened;
+    bool open = false;
+  };
+  GatedDataset(std::shared_ptr<const Dataset> data, Gate& gate) : data_(std::move(data)), gate_(gate) {}
+  int64_t size() const override { return data_->size(); }
+  std::string Where(int64_t index) const override { return data_->Where(index); }
+  Status Read(int64_t index, std::string& buffer) const override {
+    std::unique_lock lock(gate_.mutex);
+    if (!gate_.opened.wait_for(lock, std::chrono::minutes(2), [this] { return gate_.open; })) {
+      return DeadlineExceeded("nothing opened this test's data");
+    }
+    return data_->Read(index, buffer);
+  }
+
+ private:
+  const std::shared_ptr<const Dataset> data_;
+  Gate& gate_;
+};
+
+// No client can read an example before its shares have come: it would never train if it announced its keys later.
+TEST_F(SecureRunsTest, FirstTwoSteps_AreBesideTheTraining) {
+  class Opener final : public ForwardingCoordinator {
+   public:
+    Opener(CoordinatorApi& api, GatedDataset::Gate& gate) : ForwardingCoordinator(api), gate_(gate) {}
+    StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override {
+      if (submission.step == 1) {
+        const std::lock_guard lock(gate_.mutex);
+        gate_.open = true;
+        gate_.opened.notify_all();
+      }
+      return ForwardingCoordinator::Submit(caller, submission);
+    }
+
+   private:
+    GatedDataset::Gate& gate_;
+  };
+  Scenario scenario = Plain();
+  scenario.run.rounds = 1;
+  const Trace plain = Run(scenario, "plain.sqlite");
+  std::array<GatedDataset::Gate, 7> gates;
+  Deployed changed = WithCertificates("secure.sqlite");
+  changed.agent = [&, with = changed.agent](AgentOptions& agent, int64_t i) {
+    with(agent, i);
+    agent.data[0].dataset = std::make_shared<GatedDataset>(agent.data[0].dataset, gates.at(static_cast<size_t>(i)));
+  };
+  changed.between = [&](CoordinatorApi& api, int64_t i) {
+    return std::make_unique<Opener>(api, gates.at(static_cast<size_t>(i)));
+  };
+  const Trace secure = Deploy(Secure(scenario), "secure.sqlite", changed);
   ASSERT_OK(secure.status);
   EXPECT_EQ(secure.digests, plain.digests);
 }
@@ -470,6 +448,7 @@ class LyingCoordinator final : public ForwardingCoordinator {
       : ForwardingCoordinator(api), step_(step), lie_(std::move(lie)) {}
   StatusOr<PollReply> Poll(const PollRequest& request) override {
     RIVULET_ASSIGN_OR_RETURN(PollReply reply, api_.Poll(request));
+    const std::lock_guard lock(mutex_);
     for (Task& task : reply.tasks) {
       for (NamedBlob& input : task.inputs) {
         if (input.name != "step" || task.step != step_) continue;
@@ -487,6 +466,7 @@ class LyingCoordinator final : public ForwardingCoordinator {
     return reply;
   }
   StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller& caller, const BlobId& blob, int64_t offset) override {
+    const std::lock_guard lock(mutex_);
     if (told_.empty() || blob.digest != Sha256Of(told_)) return ForwardingCoordinator::Fetch(caller, blob, offset);
     return std::make_unique<BlobReader>(
         Blob{std::ssize(told_),
@@ -504,8 +484,9 @@ class LyingCoordinator final : public ForwardingCoordinator {
  private:
   const int step_;
   const std::function<std::string(std::string)> lie_;
+  std::mutex mutex_;  // a client has two threads
   std::string told_;
-  int refusals_ = 0;
+  std::atomic<int> refusals_ = 0;
 };
 
 TEST_F(SecureRunsTest, ClientThatIsLiedTo_RefusesTheStep_AndTheOthersSumGoesOn) {
@@ -551,6 +532,46 @@ TEST_F(SecureRunsTest, ClientThatIsLiedTo_RefusesTheStep_AndTheOthersSumGoesOn) 
   }
 }
 
+// A list travels with the cohort. Its number is at least the last one seen, whoever sent that, and another process of
+// the client knows it too.
+TEST_F(SecureRunsTest, RevocationLists_TravelWithTheCohort_AndNeverGoBack) {
+  Scenario scenario = Secure(Plain());
+  scenario.run.rounds = 1;
+  scenario.server.max_attempts = 1;
+  const NodeIdentity own = *testing::IdentityOf(authority_, "client-00003");
+  std::mutex mutex;
+  std::set<std::string> reasons;
+  const auto run = [&](const std::string& db, int64_t number) {
+    Deployed changed = WithCertificates(db);
+    changed.coordinator = [&, with = changed.coordinator](CoordinatorOptions& options) {
+      with(options);
+      NodeIdentity identity = *options.identity();
+      identity.revoked_pem = authority_.RevocationListPem({"0a"}, number);
+      identity.revoked = ReadRevocationList(identity.revoked_pem, "a list", identity.authority).value();
+      options.identity = [shared = std::make_shared<const NodeIdentity>(std::move(identity))] { return shared; };
+    };
+    changed.agent = [&, with = changed.agent](AgentOptions& agent, int64_t i) {
+      with(agent, i);
+      auto secure = std::make_shared<SecureIdentity>(*agent.secure);
+      secure->revocations = std::make_shared<SeenRevocations>(FileSystem::Default(), Path(fmt::format("seen-{}", i)));
+      agent.secure = secure;
+      agent.observer.on_report = [&](const Task&, const TaskReport& report) {
+        const std::lock_guard lock(mutex);
+        reasons.insert(report.reason);
+      };
+    };
+    return Deploy(scenario, db, changed);
+  };
+  ASSERT_OK(run("first.sqlite", 5).status);
+  SeenRevocations again(FileSystem::Default(), Path("seen-3"));
+  ASSERT_TRUE(again.Newest(own).has_value());
+  EXPECT_EQ(again.Newest(own)->number, 5);
+  EXPECT_OK(run("same.sqlite", 5).status);
+  EXPECT_THAT(reasons, ::testing::Each(IsEmpty()));
+  EXPECT_THAT(run("older.sqlite", 4).status, StatusIs(absl::StatusCode::kAborted, HasSubstr("round 1 failed")));
+  EXPECT_THAT(reasons, ::testing::Contains(HasSubstr("has the number 4, and this client has seen 5")));
+}
+
 TEST_F(SecureRunsTest, ClientWithoutACertificate_TakesNoPart) {
   Scenario scenario = Secure(Plain());
   scenario.server.max_attempts = 1;
@@ -569,6 +590,7 @@ TEST_F(SecureRunsTest, Simulated_IsThePlainRun_ByAnyNumberOfWorkers) {
   for (const std::string algorithm : {"fedavg", "scaffold"}) {
     Scenario scenario = Plain(algorithm);
     scenario.server.clients_per_round = 5;
+    scenario.evaluation.federated_every = 2;
     if (algorithm == "fedavg") {
       scenario.server.weights = "uniform";
       scenario.server.sum_bits = 32;
@@ -578,12 +600,17 @@ TEST_F(SecureRunsTest, Simulated_IsThePlainRun_ByAnyNumberOfWorkers) {
     Scenario arithmetic = scenario;
     arithmetic.secure.protocol = "arithmetic";
     EXPECT_EQ(Simulate(arithmetic, 2, algorithm + "-arithmetic.sqlite").digests, plain.digests);
+    const std::vector<std::string> measured = SummedMeasures(Path(algorithm + "-plain.sqlite"));
+    EXPECT_THAT(measured, SizeIs(2 * 2));
+    EXPECT_EQ(SummedMeasures(Path(algorithm + "-arithmetic.sqlite")), measured);
     for (const int workers : {1, 2, 3, 9}) {
       SCOPED_TRACE(fmt::format("{} by {} workers", algorithm, workers));
       const Trace secure = Simulate(Secure(scenario), workers, fmt::format("{}-{}.sqlite", algorithm, workers));
       ASSERT_OK(secure.status);
       EXPECT_EQ(secure.digests, plain.digests);
       EXPECT_EQ(secure.central, plain.central);
+      EXPECT_EQ(SummedMeasures(Path(fmt::format("{}-{}.sqlite", algorithm, workers))), measured);
+      EXPECT_EQ(MeasuredOfSingleClients(Path(fmt::format("{}-{}.sqlite", algorithm, workers))), 0);
     }
   }
 }

@@ -114,6 +114,23 @@ TEST_F(SecureSumsTest, ByAnyNumberOfWorkers_AndSites_AndReplayed_AreOneRun) {
   EXPECT_OK(Replay({.scenario = scenario, .db_path = Path("2.sqlite"), .run = "latest", .workers = 2}).status());
 }
 
+// Sites of other processes play no halves, and their sums need no keys.
+TEST_F(SecureSumsTest, OfKeysThatNobodyPlays_AreThePlainVersions) {
+  Scenario scenario = Plain();
+  scenario.evaluation.federated_every = 3;
+  const Trace plain = Simulate(scenario, 2, "plain.sqlite");
+  scenario.secure.protocol = "secagg_plus";
+  const Trace sites = BySites(scenario, "sites.sqlite");
+  ASSERT_OK(sites.status);
+  EXPECT_EQ(sites.digests, plain.digests);
+  ASSERT_OK_AND_ASSIGN(const auto history, History::Open(Path("sites.sqlite"), History::Access::kReadOnly));
+  ASSERT_OK_AND_ASSIGN(const RunRow run, history->ResolveRun("latest"));
+  ASSERT_OK_AND_ASSIGN(const std::vector<EventRow> events, history->Events(run.run_id));
+  EXPECT_TRUE(std::ranges::any_of(events, [](const EventRow& event) {
+    return event.level == "warning" && event.message.find("without keys, which hides nothing") != std::string::npos;
+  }));
+}
+
 TEST_F(SecureSumsTest, StoppedAndResumed_IsTheSameRun) {
   Scenario scenario = Secure(Plain());
   scenario.run.rounds = 5;

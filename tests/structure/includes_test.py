@@ -84,10 +84,10 @@ class Includes(unittest.TestCase):
                 self.assertTrue(not covers(name, room) or name in above, f"{room}: {name} holds it, and stands below it")
             above.append(room)
 
-    def test_sessions_have_one_user_in_the_program(self):
+    def test_sessions_have_two_users_in_the_program(self):
         users = {path.relative_to(ROOT).as_posix() for path in (ROOT / "cli").rglob("*")
                  if path.suffix in (".h", ".cc") and '#include "dataflow/' in path.read_text()}
-        self.assertEqual(users, {"cli/graph/place.cc"})
+        self.assertEqual(users, {"cli/graph/place.cc", "cli/graph/worker.cc"})
 
     def test_rooms_are_folders(self):
         for room in self.arrows:

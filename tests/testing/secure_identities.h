@@ -5,7 +5,7 @@
 #include <string>
 
 #include "certificates/identity.h"
-#include "client/agent/secure_task.h"
+#include "client/agent/secure_tasks.h"
 #include "tests/federated/secure/test_authority.h"
 #include "tests/testing/status_matchers.h"
 

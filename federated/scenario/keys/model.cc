@@ -25,6 +25,7 @@ bool IsNormalized(const Scenario& s) {
   const std::string& preset = s.model.preset;
   return preset == "resnet8" || preset == "resnet20" || preset == "mobilenet_v2";
 }
+bool HasLora(const Scenario& s) { return !s.model.lora.targets.empty(); }
 Key&& ForGraph(Key&& key) { return std::move(key).When("model.graph", HasGraph, "model.graph is given"); }
 
 // Options of the loss.
@@ -35,6 +36,39 @@ std::vector<Key> ObjectiveKeys() {
                      .chosen = [](const Scenario& s) { return HasObjective(s) ? s.model.objective : std::string(); },
                      .settings = RIVULET_FIELD(model.objective_settings),
                      .or_none = true});
+}
+
+Key&& ForLora(Key&& key) { return std::move(key).When("model.lora.targets", HasLora, "model.lora.targets is given"); }
+
+std::vector<Key> LoraKeys() {
+  return {
+      Key("model.lora.targets", RIVULET_FIELD(model.lora.targets), "[\"*attention*\"]",
+          "Low-rank adapters (LoRA, Hu et al. 2022): names of variables, in which `*` stands for any characters. Each "
+          "product that a matching variable feeds gets x · A · B × alpha / rank beside it, and every variable of the "
+          "model keeps its first value. A is drawn and B is zero, so that version 0 computes the model's own outputs. "
+          "Dense products, einsum, embeddings and convolutions have adapters; vectors that match are passed over, and "
+          "recurrent weights are refused. [Adapters](../guide/adapters.md).")
+          .Default("`[]`: no adapters")
+          .OfGraphs(),
+      ForLora(
+          Key("model.lora.rank", RIVULET_FIELD(model.lora.rank), "4", "Columns of A and rows of B.").Between(1, 65536)),
+      ForLora(Key("model.lora.alpha", RIVULET_FIELD(model.lora.alpha), "32.0",
+                  "Scale of the adapters: their products count alpha / rank.")
+                  .Above(0)
+                  .Below(1e6)),
+      ForLora(Key("model.lora.dropout", RIVULET_FIELD(model.lora.dropout), "0.05",
+                  "Dropout on the adapters' inputs while training. The model's own products see them whole.")
+                  .Between(0, 0.999)),
+      ForLora(Key("model.lora.freeze_a", RIVULET_FIELD(model.lora.freeze_a), "true",
+                  "Trains B alone (FFA-LoRA, Sun et al. 2024): A keeps its first values, which are the same on every "
+                  "client. Then the mean of the updates is the mean of the products, and half as much travels.")),
+      ForLora(Key("model.lora.rslora", RIVULET_FIELD(model.lora.rslora), "true",
+                  "Scales by alpha / √rank instead of alpha / rank (rsLoRA, Kalajdzievski 2023).")),
+      ForLora(Key("model.lora.modules_to_save", RIVULET_FIELD(model.lora.modules_to_save), "[\"dense2/*\"]",
+                  "Variables that stay trainable as a whole beside the adapters, such as a new head: names, in which "
+                  "`*` stands for any characters.")
+                  .Default("`[]`")),
+  };
 }
 
 }  // namespace
@@ -157,6 +191,7 @@ std::vector<Key> ModelKeys() {
   const auto after = std::ranges::find(keys, "model.objective", &Key::name) + 1;
   std::vector<Key> options = ObjectiveKeys();
   keys.insert(after, std::make_move_iterator(options.begin()), std::make_move_iterator(options.end()));
+  for (Key& key : LoraKeys()) keys.push_back(std::move(key));
   return keys;
 }
 

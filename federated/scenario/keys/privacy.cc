@@ -18,13 +18,21 @@ bool LosesInTheMean(const Scenario& s) { return HasTrait("codec", s.update.codec
 
 std::vector<Key> PrivacyKeys() {
   return {
+      Key("privacy.unit", RIVULET_FIELD(privacy.unit), "\"example\"",
+          "The unit that clip and noise protect. `client`: all that a client sends. `example`: each single example, "
+          "against everybody outside its site (DP-SGD, Abadi et al. 2016). Each step then draws examples with the "
+          "probability client.batch_size / examples. It clips the gradient of each to `privacy.clip`, and adds noise "
+          "of `privacy.noise` times that to their sum. Losses are not reported.")
+          .OneOf({"client", "example"}),
       Key("privacy.clip", RIVULET_FIELD(privacy.clip), "1.0",
           "Largest norm of an update, over all that a client sends: a larger one is scaled down to it, by the client. "
-          "0: none.")
+          "With `privacy.unit` = \"example\" the largest norm of one example's gradient. 0: none.")
           .Between(0, 1e9),
       Key("privacy.noise", RIVULET_FIELD(privacy.noise), "0.5",
           "Standard deviation of the Gaussian noise that each client adds to every value of its clipped update, as a "
-          "multiple of `privacy.clip`. The privacy of a run of many rounds is not computed from it. 0: none.")
+          "multiple of `privacy.clip`. The privacy of a run of many rounds is not computed from it. With "
+          "`privacy.unit` "
+          "= \"example\" that of the noise on the sum of each step, and each client accounts for its steps. 0: none.")
           .Between(0, 1e6)
           .When("privacy.clip", Clips, "privacy.clip is above 0"),
       Key("privacy.noise_source", RIVULET_FIELD(privacy.noise_source), "\"seeded\"",
@@ -34,9 +42,9 @@ std::vector<Key> PrivacyKeys() {
           .When("privacy.noise", IsNoisy, "privacy.noise is above 0"),
       Key("privacy.epsilon", RIVULET_FIELD(privacy.epsilon), "2",
           "Budget of the run against viewers of its models. The run ends before the round that would exceed it. "
-          "It needs an algorithm with noise on the sums, such as `dp_fedavg`. 0: no budget; epsilon is reported all "
-          "the "
-          "same.")
+          "It needs an algorithm with noise on the sums, such as `dp_fedavg`. With `privacy.unit` = \"example\" it is "
+          "each "
+          "client's budget, and ends its part. 0: no budget; epsilon is reported all the same.")
           .Between(0, 1e6)
           .When("privacy.clip", Clips, "privacy.clip is above 0")
           .Operation(),

@@ -11,6 +11,7 @@ namespace rivulet::scenario {
 namespace {
 
 bool FineTunes(const Scenario& s) { return !s.server.fine_tune.data.empty(); }
+bool StacksAdapters(const Scenario& s) { return s.server.lora == "stack"; }
 bool SumsPlainly(const Scenario& s) { return !s.secure.on(); }
 Key&& ForFineTuning(Key&& key) {
   return std::move(key).When("server.fine_tune.data", FineTunes, "server.fine_tune.data is given");
@@ -21,6 +22,11 @@ std::vector<std::string> DownloadCodecs() {
   std::vector<std::string> names = {"f32"};
   for (const std::string& codec : NamesWithTrait("codec", kSendsWholeModels))
     if (codec != names.front()) names.push_back(codec);
+  return names;
+}
+
+std::vector<std::string> WithNone(std::vector<std::string> names) {
+  names.insert(names.begin(), "");
   return names;
 }
 
@@ -104,6 +110,16 @@ std::vector<Key> VersionKeys() {
               "the model itself, so rounding does not add up. For models without running statistics only: {}.",
               NamesInWords(NamesWithTrait("codec", kMayChangeSigns))))
           .OneOf(DownloadCodecs()),
+      Key("server.lora", RIVULET_FIELD(server.lora), "\"freeze_a\"",
+          fmt::format("Aggregation of the adapters' A and B. {} [Adapters](../guide/adapters.md).",
+                      PiecesInWords("adapter rule")))
+          .OneOf(WithNone(SettingTableNames("adapter rule")))
+          .Default("`\"average\"` of models with adapters"),
+      Key("server.lora_rank", RIVULET_FIELD(server.lora_rank), "4",
+          "Rank to which a version's adapters are cut, at most that of the model's. The others of A and B are 0 then. "
+          "The dropped share of the squared norm is the metric `server/lora_dropped`. 0: the model's rank.")
+          .Between(0, 65536)
+          .When("server.lora", StacksAdapters, "server.lora is \"stack\""),
       Key("server.average", RIVULET_FIELD(server.average), "0.9",
           "Keeps an exponential average of the versions' weights beside the model, a ← average × a + (1 − average) × "
           "w from the first version on. `evaluation.every` measures it in the place of the newest version; its "

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <condition_variable>
+#include <mutex>
 #include <thread>
 
 #include "client/agent/agent.h"
@@ -178,6 +180,104 @@ TEST(HeartbeatTest, EndWhileABeatIsUnderWay_KnowsWhatItWasTold) {
   heartbeat.End();
   ASSERT_TRUE(heartbeat.over().has_value()) << "the coordinator that said so may be gone";
   EXPECT_EQ(heartbeat.over()->sentence, "finished after round 1");
+}
+
+// Holds polls that tell of steps until there is news, and answers others at once.
+class HoldingCoordinator final : public ImpatientCoordinator {
+ public:
+  StatusOr<PollReply> Poll(const PollRequest& request) override {
+    std::unique_lock lock(held_mutex_);
+    polls_.push_back(request);
+    news_.notify_all();
+    PollReply reply{.wait_ms = 60'000};
+    if (request.hold_ms == 0) return reply;
+    news_.wait(lock, [this] { return next_.has_value(); });
+    return *std::exchange(next_, std::nullopt);
+  }
+  void Tell(PollReply reply) {
+    const std::lock_guard lock(held_mutex_);
+    next_ = std::move(reply);
+    news_.notify_all();
+  }
+  PollRequest AwaitPoll(size_t index) {
+    std::unique_lock lock(held_mutex_);
+    news_.wait(lock, [&] { return polls_.size() > index; });
+    return polls_[index];
+  }
+
+ private:
+  std::mutex held_mutex_;
+  std::condition_variable news_;
+  std::vector<PollRequest> polls_;
+  std::optional<PollReply> next_;
+};
+
+// Of one task, at the step that it was told last.
+class CountedSteps final : public StepWork {
+ public:
+  std::vector<TaskProgress> InHand() const override {
+    const std::lock_guard lock(mutex_);
+    if (step_ < 0) return {};
+    return {{.task = "task", .step = step_}};
+  }
+  void Take(const Caller&, const PollReply& reply, bool beside) override {
+    EXPECT_TRUE(beside);
+    const std::lock_guard lock(mutex_);
+    for (const Task& task : reply.tasks) step_ = task.step;
+    taken_.notify_all();
+  }
+  void Answer(const Caller&, bool) override {}
+  void Set(int step) {
+    const std::lock_guard lock(mutex_);
+    step_ = step;
+  }
+  void AwaitStep(int step) {
+    std::unique_lock lock(mutex_);
+    taken_.wait(lock, [&] { return step_ == step; });
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable taken_;
+  int step_ = -1;
+};
+
+TEST(HeartbeatTest, StepsThatBegin_AreAskedForAtOnce_AndTheirPollsAreHeld) {
+  HoldingCoordinator coordinator;
+  StopSignal stop;
+  CountedSteps steps;
+  Heartbeat heartbeat(coordinator, stop);
+  heartbeat.Begin({}, "task", 60'000, &steps);
+  steps.Set(0);
+  heartbeat.StepsBegan();
+  PollRequest poll = coordinator.AwaitPoll(0);
+  EXPECT_EQ(poll.working_on.at(0).task, "task");
+  EXPECT_EQ(poll.want, 0);
+  EXPECT_EQ(poll.hold_ms, 60'000);
+  EXPECT_TRUE(poll.told);
+  coordinator.Tell({.tasks = {{.id = "task", .step = 1}}, .wait_ms = 60'000});
+  poll = coordinator.AwaitPoll(1);
+  ASSERT_THAT(poll.working_on, SizeIs(1));
+  EXPECT_EQ(poll.working_on[0].step, 1);
+  // Nobody waits for a poll that is held; what it brings is not lost, and ends no later task.
+  heartbeat.End();
+  coordinator.Tell({.tasks = {{.id = "task", .step = 2}}, .cancelled = {"task"}});
+  steps.AwaitStep(2);
+  EXPECT_FALSE(stop.task_cancelled());
+}
+
+TEST(HeartbeatTest, EndOfTheRunThatAHeldPollBrings_EndsAnyCall) {
+  HoldingCoordinator coordinator;
+  StopSignal stop;
+  CountedSteps steps;
+  steps.Set(0);
+  Heartbeat heartbeat(coordinator, stop);
+  heartbeat.Begin({}, "task", 1, &steps);
+  coordinator.AwaitPoll(0);
+  heartbeat.End();
+  coordinator.Tell({.over = PollReply::Over{.sentence = "finished after round 1"}});
+  while (!stop.task_cancelled()) std::this_thread::yield();
+  ASSERT_TRUE(heartbeat.over().has_value());
 }
 
 }  // namespace

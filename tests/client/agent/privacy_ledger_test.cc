@@ -2,6 +2,8 @@
 #include "client/agent/privacy_ledger.h"
 
 #include <filesystem>
+#include <thread>
+#include <vector>
 
 #include "client/agent/site_policy.h"
 #include "client/training/failure.h"
@@ -121,10 +123,60 @@ TEST_F(PrivacyLedgerTest, DamagedFile_IsNotTakenForAnEmptyOne) {
   }
 }
 
-TEST_F(PrivacyLedgerTest, TwoProcesses_CannotHaveOne) {
-  const auto ledger = Open(1);
-  EXPECT_THAT(PrivacyLedger::Open(FileSystem::Default(), Path("ledger"), {.epsilon = 1}).status(),
-              StatusIs(absl::StatusCode::kUnavailable));
+// As two clients of a site have it: each sees what the other has charged.
+TEST_F(PrivacyLedgerTest, TwoHolders_ShareOneBudget) {
+  const auto plan = PlanWith(2, true);
+  const double three = Epsilon({{.multiplier = 2, .count = 3}});
+  const auto one = Open(three * 1.001), other = Open(three * 1.001);
+  ASSERT_OK(one->Charge("run-r1-a1-a-0", *plan));
+  ASSERT_OK(other->Charge("run-r1-a1-b-0", *plan));
+  ASSERT_OK(one->Charge("run-r2-a1-a-0", *plan));
+  EXPECT_NEAR(Value(other->Spent()), three, 1e-9);
+  EXPECT_THAT(other->Charge("run-r2-a1-b-0", *plan), StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_OK(other->Charge("run-r1-a1-a-0", *plan)) << "charged before";
+}
+
+TEST_F(PrivacyLedgerTest, Threads_LoseNoCharge) {
+  const auto plan = PlanWith(50, true);
+  const auto one = Open(1000), other = Open(1000);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 5; ++i)
+        EXPECT_OK((t % 2 == 0 ? one : other)->Charge(fmt::format("run-r{}-a1-c{}-0", i, t), *plan));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_NEAR(Value(one->Spent()), Epsilon({{.multiplier = 50, .count = 20}}), 1e-9);
+}
+
+TEST_F(PrivacyLedgerTest, Authorities_HaveLedgersSideBySide) {
+  const auto plan = PlanWith(2, true);
+  const std::string first = PrivacyLedgerPath(Path("site"), Sha256Of("an authority")),
+                    second = PrivacyLedgerPath(Path("site"), Sha256Of("another"));
+  EXPECT_NE(first, second);
+  EXPECT_EQ(PrivacyLedgerPath("site", std::nullopt), "site/plaintext.ledger");
+  for (const std::string& path : {first, second}) {
+    ASSERT_OK_AND_ASSIGN(const auto ledger, PrivacyLedger::Open(FileSystem::Default(), path, {.epsilon = 100}));
+    EXPECT_EQ(Value(ledger->Spent()), 0);
+    ASSERT_OK(ledger->Charge("run-r1-a1-c-0", *plan));
+  }
+}
+
+TEST_F(PrivacyLedgerTest, LedgerOfAnOlderProgram_IsTakenOver) {
+  const auto plan = PlanWith(2, true);
+  ASSERT_OK(Open(100)->Charge("run-r1-a1-c-0", *plan));
+  const auto open = [&] {
+    return PrivacyLedger::Open(FileSystem::Default(), Path("site/new.ledger"), {.epsilon = 100}, Path("ledger"));
+  };
+  {
+    ASSERT_OK_AND_ASSIGN(const auto ledger, open());
+    EXPECT_NEAR(Value(ledger->Spent()), Epsilon({{.multiplier = 2}}), 1e-9);
+    ASSERT_OK(ledger->Charge("run-r2-a1-c-0", *plan));
+  }
+  EXPECT_FALSE(std::filesystem::exists(Path("ledger")));
+  ASSERT_OK_AND_ASSIGN(const auto ledger, open());
+  EXPECT_NEAR(Value(ledger->Spent()), Epsilon({{.multiplier = 2, .count = 2}}), 1e-9);
 }
 
 TEST_F(PrivacyLedgerTest, Policy_AsksForClaims) {
@@ -136,6 +188,9 @@ TEST_F(PrivacyLedgerTest, Policy_AsksForClaims) {
   EXPECT_EQ(policy("max_epsilon = 8\ndelta = 1e-6\n").privacy.max_epsilon, 8);
   EXPECT_EQ(policy("max_epsilon = 8\ndelta = 1e-6\n").privacy.delta, 1e-6);
   EXPECT_EQ(policy("max_epsilon = 8\n").privacy.delta, 1e-5);
+  EXPECT_EQ(policy("max_epsilon = 8\n").privacy.ledger, "");
+  EXPECT_EQ(policy("ledger = \"/var/lib/ledgers\"\n").privacy.ledger, "/var/lib/ledgers");
+  EXPECT_EQ(policy("ledger = \"ledgers\"\n").privacy.ledger, "./ledgers") << "beside the policy";
   EXPECT_OK(CheckPlan(policy("max_epsilon = 8\nmin_cohort = 50\n"), *PlanWith(1)));
   EXPECT_THAT(CheckPlan(policy("max_epsilon = 8\n"), *testing::LocalPlan()),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("claims no noise")));

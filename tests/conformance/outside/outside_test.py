@@ -53,6 +53,15 @@ class Outside(unittest.TestCase):
         self.agrees("torchscript", "bert")
         self.agrees("dynamo", "gpt2")
 
+    @needs("torch", "onnx", "onnxscript", "transformers", "peft")
+    def test_adapters_are_pefts(self):
+        import peft_step
+
+        for name, targets, saved in peft_step.MODELS:
+            with self.subTest(name):
+                row = peft_step.compare(name, targets, saved)
+                self.assertTrue(peft_step.agrees(row), row)
+
     @needs("tensorflow", "keras")
     def test_keras_models_and_tensorflows_training_graphs(self):
         import keras_catalogue

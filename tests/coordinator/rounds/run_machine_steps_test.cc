@@ -74,6 +74,10 @@ TEST(RunMachineStepsTest, AllReportAStep_TheNextBeginsForAll) {
               ElementsAre(HasSubstr("offer-again ")));
   EXPECT_THAT(run.On(SitePolled{run.names[0], SitePolled::Serves::kItself, {{run.At(run.names[0]).task, false, 2}}}),
               ElementsAre(HasSubstr("wait ")));
+  // Also of one that wants no other task.
+  EXPECT_THAT(run.On(SitePolled{
+                  run.names[0], SitePolled::Serves::kItself, {{run.At(run.names[0]).task, false, 1}}, /*want=*/0}),
+              ElementsAre(HasSubstr("offer-again ")));
   for (const std::string& name : run.names) {
     EXPECT_THAT(run.Report(name, 2), ElementsAre(HasSubstr("fold ")));
     run.On(FoldDone{run.At(name).task});
@@ -302,6 +306,140 @@ TEST(RunMachineSumStepTest, OverSelectionAndAStepThatIsNone_AreRefused) {
   rules.sum_step = 4;
   EXPECT_THAT(RunMachine::Create(rules, {}), testing::StatusIs(absl::StatusCode::kInvalidArgument,
                                                                HasSubstr("step 4 of 4 cannot be that of the sum")));
+}
+
+// A cohort of its own takes the figures of a version through the same steps, beside the training of the next one.
+TEST(RunMachineSumStepTest, MeasuringGoesThroughTheSteps_BesideTheTraining) {
+  for (const bool readable : {true, false}) {
+    SCOPED_TRACE(readable);
+    RunRules rules = SteppedRun(Barriers(3), 2, 0, kSum).rules_;
+    rules.rounds = 2;
+    rules.evaluation = {1, 3, 2};
+    RunStart start;
+    start.committed_round = 1;
+    start.attempt = 4;
+    start.attempts_before = 3;
+    start.evaluations = {1};
+    for (int i = 0; i < 6; ++i) start.candidates.push_back({fmt::format("c{}", i)});
+    ASSERT_OK_AND_ASSIGN(RunMachine machine, RunMachine::Create(rules, std::move(start)));
+    for (int i = 0; i < 6; ++i) machine.On(Polled{fmt::format("c{}", i)}, 0);
+    const std::vector<Lease> measuring = machine.leases(TaskKind::kEvaluate);
+    ASSERT_THAT(measuring, ::testing::SizeIs(3));
+    // No process gives a task in steps the name that another one gave.
+    EXPECT_EQ(TaskNameOf(measuring[0].task, "run")->attempt, 4);
+    std::vector<Action> last;
+    for (int step = 0; step < 4; ++step) {
+      for (const Lease& lease : measuring) {
+        machine.On(StepReported{lease.client_id, lease.task, step}, 0);
+        machine.On(StageDone{lease.task}, 0);
+        if (step == kSum) machine.On(FoldDone{lease.task}, 0);
+        if (step == 3) break;
+      }
+    }
+    EXPECT_EQ(machine.phase(), RunMachine::Phase::kTraining);
+    EXPECT_THAT(machine.On(SumSettled{}, 0), IsEmpty()) << "the training's sum has not begun";
+    for (const Action& action : machine.On(SumSettled{readable, "no share fits", TaskKind::kEvaluate}, 0)) {
+      if (std::holds_alternative<Evaluated>(action)) last.push_back(action);
+    }
+    ASSERT_THAT(last, ::testing::SizeIs(1));
+    const Evaluated& evaluated = std::get<Evaluated>(last[0]);
+    EXPECT_EQ(evaluated.reason, readable ? "" : "no share fits");
+    EXPECT_THAT(evaluated.tasks, ::testing::SizeIs(3));
+  }
+}
+
+// Three clients, two of them through the aggregator "t": it passes on their answers, and adds their words.
+class SteppedAggregatorTest : public ::testing::Test {
+ protected:
+  SteppedAggregatorTest() {
+    RunRules rules = SteppedRun(Barriers(2), 2, 1000, kSum).rules_;
+    rules.min_clients = 3;
+    rules.deadline_ms = 0;
+    rules.policy.replace = false;
+    machine_ = *RunMachine::Create(rules, RunStart{});
+    machine_->On(ClientsJoined{{"c0", "c1"}, "t"}, 0);
+    machine_->On(ClientsJoined{{"c2"}, ""}, 0);
+    Poll({"c0", "c1"});
+  }
+  std::vector<std::string> Poll(std::vector<std::string> names, std::vector<SitePolled::Holding> working_on = {}) {
+    std::vector<std::string> lines;
+    const SitePolled poll{"t", SitePolled::Serves::kNames, std::move(working_on), 9, std::move(names)};
+    for (const Action& action : machine_->On(poll, 0)) lines.push_back(Describe(action, "run"));
+    std::erase(lines, "wake");
+    return lines;
+  }
+  TaskId TaskOf(const std::string& name) const { return machine_->LeaseOf(name)->task; }
+  Lease::State StateOf(const std::string& name) const { return machine_->LeaseOf(name)->state; }
+  void Report(const std::string& name, int step) {
+    machine_->On(StepReported{name == "c2" ? name : "t", TaskOf(name), step}, 0);
+    machine_->On(StageDone{TaskOf(name)}, 0);
+    if (step == kSum && name == "c2") machine_->On(FoldDone{TaskOf(name)}, 0);
+  }
+  void ReportAll(int step) {
+    for (const char* name : {"c0", "c1", "c2"}) Report(name, step);
+  }
+  std::optional<RunMachine> machine_;
+};
+
+TEST_F(SteppedAggregatorTest, NextStepIsGivenOnce_WithoutAskingForIt) {
+  ReportAll(0);
+  EXPECT_THAT(Poll({}), ElementsAre(HasSubstr("offer-again "), HasSubstr("offer-again ")));
+  EXPECT_THAT(Poll({}), ElementsAre(HasSubstr("wait ")));
+  // A poll that names the step before has not heard of it.
+  EXPECT_THAT(Poll({}, {{TaskOf("c0"), false, 0}}), ElementsAre(HasSubstr("offer-again ")));
+  EXPECT_THAT(Poll({"c0"}, {{TaskOf("c0"), false, 1}}), ElementsAre(HasSubstr("wait ")));
+}
+
+// Another process of it knows nothing, and has to know of tasks whose clients wait.
+TEST_F(SteppedAggregatorTest, AnsweredTask_IsGivenToWhoeverDoesNotNameIt) {
+  Report("c0", 0);
+  EXPECT_THAT(Poll({"c0"}), ElementsAre(HasSubstr("offer-again ")));
+  EXPECT_EQ(StateOf("c0"), Lease::State::kReported);
+  EXPECT_THAT(Poll({"c0"}, {{TaskOf("c0"), true, 0}}), ElementsAre(HasSubstr("wait ")));
+}
+
+TEST_F(SteppedAggregatorTest, WordsAreAskedForWhenNothingElseIsAwaited_AndTheNextStepBegins) {
+  ReportAll(0);
+  Report("c2", kSum);
+  EXPECT_EQ(StateOf("c2"), Lease::State::kReported);
+  Poll({}, {{TaskOf("c0"), true, kSum}});
+  EXPECT_EQ(StateOf("c0"), Lease::State::kHeld);
+  EXPECT_THAT(Poll({}, {{TaskOf("c0"), true, kSum}, {TaskOf("c1"), true, kSum}}), ElementsAre(HasSubstr("hand-over ")));
+  machine_->On(PartialReported{"t", {TaskOf("c0"), TaskOf("c1")}}, 0);
+  EXPECT_EQ(StateOf("c1"), Lease::State::kFolding);
+  machine_->On(Merged{{TaskOf("c0"), TaskOf("c1")}}, 0);
+  for (const char* name : {"c0", "c1", "c2"}) {
+    EXPECT_EQ(machine_->LeaseOf(name)->step, 2) << name;
+    EXPECT_TRUE(machine_->LeaseOf(name)->summed) << name;
+  }
+  Report("c0", 2);
+  machine_->On(SumSettled{}, 0);
+  EXPECT_EQ(machine_->phase(), RunMachine::Phase::kCommitting);
+}
+
+TEST_F(SteppedAggregatorTest, LostWithTheWordsItHeld_ItsClientsDropOut) {
+  ReportAll(0);
+  Report("c2", kSum);
+  Report("c1", kSum);
+  machine_->On(FoldDone{TaskOf("c1")}, 0);  // it came alone, before
+  Poll({}, {{TaskOf("c0"), true, kSum}});
+  machine_->On(SiteLost{"t"}, 0);
+  EXPECT_EQ(StateOf("c0"), Lease::State::kDropped);
+  EXPECT_EQ(machine_->LeaseOf("c2")->step, 2) << "the others go on";
+}
+
+TEST_F(SteppedAggregatorTest, PartialAtAnotherStep_OrTwice_IsRefused) {
+  const auto report = [&] {
+    std::vector<std::string> lines;
+    for (const Action& action : machine_->On(PartialReported{"t", {TaskOf("c0")}}, 0))
+      lines.push_back(Describe(action, "run"));
+    return lines;
+  };
+  EXPECT_THAT(report(), ElementsAre(HasSubstr("is not at the step of its sum")));
+  ReportAll(0);
+  EXPECT_THAT(report(), ElementsAre(HasSubstr("fold ")));
+  machine_->On(Merged{{TaskOf("c0")}}, 0);
+  EXPECT_THAT(report(), ElementsAre(HasSubstr("its words are in the sum")));
 }
 
 // Whatever earlier processes gave out, no attempt of this one has its number; and it draws whom the one would have

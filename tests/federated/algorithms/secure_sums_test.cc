@@ -87,9 +87,22 @@ TEST(SecureSums, AreRefusedByName_WithWhatTheyHide) {
   scenario = SecureScenario();
   scenario.server.checkpoint_reports = true;
   EXPECT_THAT(ErrorOf(scenario), HasSubstr("set server.checkpoint_reports to false"));
-  scenario = SecureScenario();
+}
+
+// Figures are summed as updates are, by as many clients as that takes.
+TEST(SecureSums, OfMeasurements_HaveTheBoundsOfUpdates) {
+  Scenario scenario = SecureScenario();
   scenario.evaluation.federated_every = 1;
-  EXPECT_THAT(ErrorOf(scenario), HasSubstr("set evaluation.federated_every to 0"));
+  ASSERT_OK_AND_ASSIGN(const auto plan, ComposePlan(scenario, testing::FourPixels()));
+  const AggregationSpec& spec = plan->aggregation(TaskKind::kEvaluate);
+  EXPECT_EQ(spec.secure, plan->aggregation().secure);
+  EXPECT_EQ(spec.updates_per_version, kMostSecureUpdates);
+  EXPECT_EQ(spec.sum_bits(), 64);
+  scenario.secure.min_survivors = 2;
+  scenario.evaluation.federated_clients = 1;
+  EXPECT_THAT(ComposePlan(scenario, testing::FourPixels()),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("and 1 clients measure a version (evaluation.federated_clients)")));
 }
 
 TEST(SumBits, OfHalfTheWidth_AreForMeansWithEnoughResolution) {

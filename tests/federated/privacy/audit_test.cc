@@ -103,15 +103,108 @@ int CountExceeding(double claimed, double multiplier, int runs) {
   return exceeding;
 }
 
+// The probability that a bound from `guesses` guesses exceeds `claimed`, where the score of a canary that was taken is
+// normal around `shift` and that of another around 0: the guesses of either end are right independently, about.
+double PowerOfAudit(int64_t canaries, int64_t guesses, double shift, double claimed, double dp_delta) {
+  // The share of either end, of a mixture of both laws.
+  const double share = static_cast<double>(guesses) / 2 / static_cast<double>(canaries);
+  double low = -20, high = 20 + shift;
+  for (int i = 0; i < 100; ++i) {
+    const double at = (low + high) / 2;
+    ((NormalCdf(-at) + NormalCdf(shift - at)) / 2 > share ? low : high) = at;
+  }
+  const double right = NormalCdf(shift - low) / 2 / share;  // of the upper end; the lower one is its mirror
+  int64_t fewest = guesses + 1;
+  while (fewest > 0 && AuditLowerBound(canaries, guesses, fewest - 1, dp_delta, 0.999).value() > claimed) --fewest;
+  double power = 0;
+  for (int64_t k = fewest; k <= guesses; ++k) {
+    const auto n = static_cast<double>(guesses), hits = static_cast<double>(k);
+    power += std::exp(std::lgamma(n + 1) - std::lgamma(hits + 1) - std::lgamma(n - hits + 1) + hits * std::log(right) +
+                      (n - hits) * std::log1p(-right));
+  }
+  return power;
+}
+
 TEST(GuessCanaries, NoiseOfAQuarter_IsRefutedAndRightNoiseIsNot) {
   const double claimed = GaussianEpsilon(1 / 4.0, 1e-5);  // of noise of 4
+  EXPECT_GT(PowerOfAudit(2000, 200, 1, claimed, 1e-5), 0.99);
   EXPECT_GE(CountExceeding(claimed, 1, 20), 19);
   EXPECT_EQ(CountExceeding(claimed, 4, 200), 0);
 }
 
 // Without clipping a canary of ten times the clip is seen ten times as well.
 TEST(GuessCanaries, ClippingThatWasLeftOut_IsRefuted) {
-  EXPECT_GE(CountExceeding(GaussianEpsilon(1 / 4.0, 1e-5), 0.4, 20), 19);
+  const double claimed = GaussianEpsilon(1 / 4.0, 1e-5);
+  EXPECT_GT(PowerOfAudit(2000, 200, 1 / 0.4, claimed, 1e-5), 0.99);
+  EXPECT_GE(CountExceeding(claimed, 0.4, 20), 19);
+}
+
+// Two releases with canaries of random directions, each asked for one of the two, and noise of the multiplier on each
+// number: drawn for each release, or once for both. Each canary is in one release, so the claim is that of one.
+int CountExceedingOfReleases(double claimed, double multiplier, bool same_noise, int runs) {
+  constexpr size_t kCanaries = 400, kDimension = 3000;
+  constexpr int64_t kGuesses = 100;
+  std::mt19937_64 random(11);
+  std::normal_distribution<float> normal;
+  std::bernoulli_distribution coin(0.5);
+  int exceeding = 0;
+  for (int run = 0; run < runs; ++run) {
+    std::vector<std::vector<float>> directions(kCanaries, std::vector<float>(kDimension));
+    std::vector<std::vector<double>> releases(2, std::vector<double>(kDimension));
+    for (size_t i = 0; i < kDimension; ++i) {
+      const double first = normal(random), second = normal(random);
+      releases[0][i] = multiplier * first;
+      releases[1][i] = multiplier * (same_noise ? first : second);
+    }
+    std::vector<std::vector<bool>> present(2, std::vector<bool>(kCanaries));
+    std::vector<SeenCanary> seen(kCanaries);
+    for (size_t k = 0; k < kCanaries; ++k) {
+      double square = 0;
+      for (float& value : directions[k]) value = normal(random), square += value * value;
+      for (float& value : directions[k]) value /= static_cast<float>(std::sqrt(square));
+      const size_t release = coin(random) ? 1 : 0;
+      present[release][k] = true;
+      seen[k].taken = coin(random);
+      for (size_t i = 0; seen[k].taken && i < kDimension; ++i) releases[release][i] += directions[k][i];
+    }
+    std::vector<std::vector<double>> products(2, std::vector<double>(kCanaries)), inner(2, std::vector<double>(2));
+    for (size_t r = 0; r < 2; ++r) {
+      for (size_t k = 0; k < kCanaries; ++k)
+        for (size_t i = 0; i < kDimension; ++i) products[r][k] += releases[r][i] * directions[k][i];
+      for (size_t s = 0; s < 2; ++s)
+        for (size_t i = 0; i < kDimension; ++i) inner[r][s] += releases[r][i] * releases[s][i];
+    }
+    const auto scores = ScoreByReleases(products, present, inner, kDimension);
+    EXPECT_OK(scores);
+    for (size_t k = 0; k < kCanaries; ++k) seen[k].score = (*scores)[k];
+    const auto guessed = GuessCanaries(seen, kGuesses, 1e-5, 0.999);
+    EXPECT_OK(guessed);
+    exceeding += guessed->epsilon > claimed ? 1 : 0;
+  }
+  return exceeding;
+}
+
+// Their difference has no noise but the other canaries': of about 200 in both releases with the norm 1 each, over 3,000
+// dimensions.
+TEST(GuessCanaries, SameNoiseTwice_IsRefutedAndFreshNoiseIsNot) {
+  const double claimed = GaussianEpsilon(1 / 4.0, 1e-5);
+  const double shift = 1 / std::sqrt(200.0 / 3000);
+  EXPECT_GT(PowerOfAudit(400, 100, shift, claimed, 1e-5), 0.99);
+  EXPECT_GE(CountExceedingOfReleases(claimed, 4, true, 20), 19);
+  EXPECT_EQ(CountExceedingOfReleases(claimed, 4, false, 20), 0);
+}
+
+TEST(ScoreByReleases, FreshNoiseIsAMean_AndRefusalsNameWhatDoesNotFit) {
+  // Two releases of equal noise: a canary of both has the mean of its products, over its deviation.
+  ASSERT_OK_AND_ASSIGN(
+      const std::vector<double> scores,
+      ScoreByReleases({{2, 3, 1}, {4, 5, 1}}, {{true, true, false}, {true, false, false}}, {{400, 0}, {0, 400}}, 100));
+  EXPECT_NEAR(scores[0], 3 / (2 / std::sqrt(2)), 1e-6);
+  EXPECT_NEAR(scores[1], 3 / 2.0, 1e-6);
+  EXPECT_EQ(scores[2], 0);
+  EXPECT_THAT(ScoreByReleases({{1}}, {{true, false}}, {{1}}, 1), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(ScoreByReleases({{1}}, {{true}}, {{0}}, 1),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("zero")));
 }
 
 TEST(GuessCanaries, GuessesByScoreAlone) {

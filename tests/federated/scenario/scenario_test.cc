@@ -176,6 +176,7 @@ struct Effect {
 
 std::vector<Effect> OwnEffects() {
   const Overrides graph = {{"model.preset", ""}, {"model.graph", "m.pb"}};
+  const Overrides lora = {{"model.lora.targets", "[\"*kernel\"]"}};
   const Overrides layers = {{"model.layers", "[{ type = \"flatten\" }]"}, {"model.input.shape", "[784]"}};
   const auto schedule = [](const char* name) { return Overrides{{"client.schedule.kind", name}}; };
   const auto cwd = [](const char* name) { return (std::filesystem::current_path() / name).string(); };
@@ -243,6 +244,17 @@ std::vector<Effect> OwnEffects() {
        [](auto& s) { return s.model.trainable == std::vector<std::string>{"mask"}; },
        {{"model.onnx", "m.onnx"}, {"model.preset", ""}}},
       {"model.freeze", "[\"conv*\"]", [](auto& s) { return s.model.freeze == std::vector<std::string>{"conv*"}; }},
+      {"model.lora.targets", "[\"conv*\"]",
+       [](auto& s) { return s.model.lora.targets == std::vector<std::string>{"conv*"}; }},
+      {"model.lora.rank", "4", [](auto& s) { return s.model.lora.rank == 4; }, lora},
+      {"model.lora.alpha", "2.5", [](auto& s) { return s.model.lora.alpha == 2.5; }, lora},
+      {"model.lora.dropout", "0.05", [](auto& s) { return s.model.lora.dropout == 0.05; }, lora},
+      {"model.lora.freeze_a", "true", [](auto& s) { return s.model.lora.freeze_a; }, lora},
+      {"model.lora.rslora", "true", [](auto& s) { return s.model.lora.rslora; }, lora},
+      {"model.lora.modules_to_save", "[\"dense2/*\"]",
+       [](auto& s) { return s.model.lora.modules_to_save == std::vector<std::string>{"dense2/*"}; }, lora},
+      {"server.lora", "stack", [](auto& s) { return s.server.lora == "stack"; }},
+      {"server.lora_rank", "4", [](auto& s) { return s.server.lora_rank == 4; }, {{"server.lora", "stack"}}},
       {"data.train", "t.tfrecord", [=](auto& s) { return s.data.train == cwd("t.tfrecord"); }},
       {"data.test", "u.tfrecord", [=](auto& s) { return s.data.test == cwd("u.tfrecord"); }},
       {"data.tests", "[\"a=t.tfrecord\"]",
@@ -319,6 +331,7 @@ std::vector<Effect> OwnEffects() {
        [](auto& s) { return s.secure.drop_out == 0.3; },
        {{"privacy.secure", "secagg_plus"}}},
       {"privacy.least_sum", "9", [](auto& s) { return s.secure.least_sum == 9; }, {{"privacy.secure", "secagg_plus"}}},
+      {"privacy.unit", "example", [](auto& s) { return s.privacy.unit == "example"; }},
       {"privacy.clip", "2", [](auto& s) { return s.privacy.clip == 2; }},
       {"privacy.noise", "0.5", [](auto& s) { return s.privacy.noise == 0.5; }, {{"privacy.clip", "1"}}},
       {"privacy.epsilon", "2", [](auto& s) { return s.privacy.epsilon == 2; }, {{"privacy.clip", "1"}}},

@@ -102,6 +102,47 @@ TEST(SecAggPlus, AClientThatDropsOutAfterItsWordsIsInTheSum) {
   EXPECT_EQ(sum, cohort.PlainSum());
 }
 
+// Its keys never reach the others, and another client may take its place; whoever is lost with its shares drops out.
+TEST(SecAggPlus, AClientLostBeforeAStepCloses_HasNotAnsweredIt) {
+  TestCohort cohort({.members = 7, .words = 3});
+  ASSERT_OK_AND_ASSIGN(const std::string keys, cohort.client(6).Answer(0, ""));
+  ASSERT_OK(cohort.Deliver(6, keys));
+  for (size_t client = 0; client < 6; ++client) {
+    ASSERT_OK_AND_ASSIGN(const std::string answer, cohort.AnswerOf(client));
+    ASSERT_OK(cohort.Deliver(client, answer));
+  }
+  const auto keep = [&](size_t clients) {
+    std::set<std::string, std::less<>> names;
+    for (size_t client = 0; client < clients; ++client) names.insert(cohort.name(client));
+    cohort.server().Keep(names);
+  };
+  keep(6);
+  EXPECT_EQ(cohort.server().answers(), 6);
+  ASSERT_OK(cohort.Deliver(6, keys)) << "the same keys may come again";
+  keep(6);
+  ASSERT_OK(cohort.server().Close());
+  EXPECT_THAT(cohort.server().InputFor(cohort.name(6)), StatusIs(StatusCode::kNotFound));
+  for (size_t client = 0; client < 6; ++client) {
+    ASSERT_OK_AND_ASSIGN(const std::string answer, cohort.AnswerOf(client));
+    ASSERT_OK(cohort.Deliver(client, answer));
+  }
+  keep(5);
+  ASSERT_OK(cohort.server().Close());
+  EXPECT_THAT(cohort.server().InputFor(cohort.name(5)), StatusIs(StatusCode::kNotFound));
+  ASSERT_OK(cohort.RunUntil(5, {{5, 1}, {6, 0}}));
+  ASSERT_OK(cohort.server().Unmask(cohort.sum()));
+  EXPECT_EQ(cohort.server().Survivors().size(), 5u);
+  EXPECT_EQ(cohort.sum(), cohort.PlainSum());
+}
+
+// The same numbers, the same model: a training and a measuring of one version share no key.
+TEST(Contexts, OfMeasuringAndOfTraining_AreApart) {
+  Session session = TestCohort({.members = 3}).Session();
+  const Digest training = SessionContext(session);
+  session.measures = true;
+  EXPECT_NE(SessionContext(session), training);
+}
+
 TEST(SecAggPlus, CanUnmaskAsSoonAsEachSecretHasThresholdShares) {
   TestCohort cohort({.members = 7, .words = 3});
   ASSERT_OK(cohort.RunUntil(4));

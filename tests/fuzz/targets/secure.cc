@@ -78,6 +78,22 @@ const Registered sealed_shares{
      },
      MessageFrom(0)}};
 
+constexpr size_t kWordBytes = 24;
+const Registered words{
+    {"secure_words",
+     [](std::string_view bytes) {
+       return ReadAgain(
+           bytes,
+           [](std::string_view text) { return secure::ParseSummedWords(std::as_bytes(std::span(text)), kWordBytes); },
+           [](const secure::SummedWordsMessage& message) { return Written(message); });
+     },
+     [] {
+       static const std::string sum(kWordBytes, 'w');
+       return std::vector{
+           Written(secure::SummedWordsMessage{{"run-r1-a1-c-0", "run-r1-a1-d-0"}, std::as_bytes(std::span(sum))})};
+     },
+     MessageFrom(0)}};
+
 const Registered survivors{{"secure_survivors",
                             [](std::string_view bytes) {
                               return ReadAgain(

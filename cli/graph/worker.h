@@ -1,0 +1,10 @@
+// `rivulet graph worker`.
+#pragma once
+
+#include "cli/command.h"
+
+namespace rivulet {
+
+Command GraphWorkerCommand();
+
+}  // namespace rivulet

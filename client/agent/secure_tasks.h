@@ -1,0 +1,112 @@
+// Tasks of secure aggregation that a deployed client has begun: their halves (client/secure/secure_half.h) and the
+// calls that carry their steps to the coordinator. Secrets are in memory until the last answer; another process cannot
+// continue a task.
+//
+//   Begin ──→ [training] ──→ SetWords ──→ … ──→ TakeEnded
+//     └─ Take (a poll's reply), Answer: each step as its input comes, the sum's once the words are there
+//
+// A client may have one task of each kind under way: a training whose sum waits for others, and a measuring beside it.
+// While one is trained, the heartbeat's thread answers the steps of both (client/calls/heartbeat.h).
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "client/agent/answered_tasks.h"
+#include "client/calls/coordinator_calls.h"
+#include "client/calls/heartbeat.h"
+#include "client/calls/stop_signal.h"
+#include "client/secure/secure_half.h"
+#include "client/training/task_trainer.h"
+#include "engine/base/mutex.h"
+#include "federated/plan/plan.h"
+
+namespace rivulet {
+
+// Of a client that takes part in secure sums.
+struct SecureIdentity : SecureMember {
+  // Whether polls never state how many examples there are: of a site that takes part in secure sums alone. Another
+  // states it once it has read a plan without them, or where a coordinator refuses a client of one example.
+  bool hides_examples = false;
+  std::shared_ptr<AnsweredTasks> answered;
+  // Before the first secret of a task, such as ForbidCoreDumps; null: nothing is done.
+  std::function<Status()> protect = nullptr;
+};
+
+// As polls state data sets without their numbers of examples: one each.
+std::vector<DatasetOffer> WithoutNumbers(std::vector<DatasetOffer> offers);
+
+// Thread-safe: a call that answers steps is alone, and others wait for it.
+class SecureTasks final : public StepWork {
+ public:
+  // `api`, `stop` and `identity` must outlive this. `begun` is called when a task has begun, by the thread that begins
+  // it.
+  SecureTasks(CoordinatorApi& api, StopSignal& stop, CallOptions calls, const SecureIdentity& identity,
+              std::function<void()> begun)
+      : stop_(stop), identity_(identity), begun_(std::move(begun)), calls_(api, stop, std::move(calls)) {}
+
+  // OK: the client may train for this plan. FAILED_PRECONDITION: the plan is weaker than the site's policy, the task
+  // was answered before, or is at a later step, which another process began.
+  Status Check(const Plan& plan, const Task& task) const;
+  // A task at its first step, about to be trained. Errors as SecureHalf::Create.
+  Status Begin(const Plan& plan, const Task& task) EXCLUDES(mutex_);
+  // Its update, and what is told of it when it ends. A task that has ended meanwhile ignores them.
+  void SetWords(const TaskId& task, std::vector<std::byte> words, TaskReport report) EXCLUDES(mutex_);
+  // Its training failed: its secrets are wiped.
+  void Drop(const TaskId& task) EXCLUDES(mutex_);
+
+  // StepWork. Take also answers what it can; Answer alone is for steps without an input. Beside a training, words of
+  // more than kMostWordsBeside bytes wait: their upload would keep the lease of the training from being renewed.
+  std::vector<TaskProgress> InHand() const override EXCLUDES(mutex_);
+  void Take(const Caller& caller, const PollReply& reply, bool beside) override EXCLUDES(mutex_);
+  void Answer(const Caller& caller, bool beside) override EXCLUDES(mutex_);
+
+  // Whether words wait that Answer(caller, true) would not send.
+  bool HasLongAnswer() const EXCLUDES(mutex_);
+
+  // Tasks that have ended, each told once.
+  struct Ended {
+    Task task;
+    TaskReport report;
+  };
+  std::vector<Ended> TakeEnded() EXCLUDES(mutex_);
+  std::optional<TaskReport> TakeEnded(const TaskId& task) EXCLUDES(mutex_);
+  // PERMISSION_DENIED or UNAUTHENTICATED: the coordinator has rejected this client.
+  Status rejected() const EXCLUDES(mutex_);
+
+ private:
+  static constexpr size_t kMostWordsBeside = 65'536;
+  struct InSteps {
+    Task task;
+    std::unique_ptr<SecureHalf> half;
+    int next = 0;                               // the step to be answered
+    std::optional<BlobId> input;                // of it; step 0 has none
+    std::shared_ptr<const std::string> unsent;  // the answer to it
+    int64_t most_members = 0;
+    bool trained = false;
+    TaskReport report = {};
+  };
+  bool Ready(const InSteps& in, bool beside) const;
+  void AnswerAll(const Caller& caller, bool beside) REQUIRES(mutex_);
+  // Answers `in`'s next step. False: it has ended.
+  bool AnswerOne(const Caller& caller, InSteps& in) REQUIRES(mutex_);
+  StatusOr<SubmitResult> AnswerStep(const Caller& caller, InSteps& in) REQUIRES(mutex_);
+  void End(InSteps& in, TaskReport::Kind kind, std::string reason) REQUIRES(mutex_);
+
+  StopSignal& stop_;
+  const SecureIdentity& identity_;
+  const std::function<void()> begun_;
+  mutable Mutex mutex_;
+  CoordinatorCalls calls_ GUARDED_BY(mutex_);
+  std::map<TaskId, InSteps> tasks_ GUARDED_BY(mutex_);
+  std::vector<Ended> ended_ GUARDED_BY(mutex_);
+  Status rejected_ GUARDED_BY(mutex_);
+};
+
+}  // namespace rivulet

@@ -1,0 +1,87 @@
+// A site's accounts of example-level privacy, one for each of its clients, and the key of their noise. In a folder of
+// the site's own:
+//
+//   noise.key             256 secret bits of this site, mode 0600 (federated/privacy/noise_key.h)
+//   <24 digits of the SHA-256 of the client's name>
+//
+//   rivulet example account 1
+//   client writer-0001
+//   charged 1.1 0.0107 420 1073741824 7850   multiplier, rate, steps, sensitivity in units, parameters
+//   work 9f86d081884c7d65…                   the newest tasks, so that a training that is resumed costs nothing
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/file_system.h"
+#include "engine/base/mutex.h"
+#include "engine/base/sha256.h"
+#include "engine/base/status.h"
+#include "federated/plan/plan.h"
+#include "federated/privacy/noise_key.h"
+#include "federated/privacy/rounds.h"
+#include "federated/transport/coordinator_api.h"
+
+namespace rivulet {
+
+// Of simulations, in the folder of the run's models.
+inline constexpr char kExamplesFolder[] = "examples";
+
+// Thread-safe.
+class ExampleAccounts {
+ public:
+  // Folder and key are made by the first Begin, where they are not there. `sync`: a charge survives a power cut too.
+  ExampleAccounts(FileSystem& files, std::string folder, bool sync)
+      : files_(files), folder_(std::move(folder)), sync_(sync) {}
+
+  // Charges a training task of a plan that protects single examples, on so many examples, and gives the key of its
+  // draws and its noise. The charge is written when this returns, before anything is drawn. The same task again costs
+  // nothing and has the same key. FAILED_PRECONDITION, with a reason that may leave the site: the plan's budget for its
+  // client does not allow the task. Others as `files` and NoiseKey::Read.
+  StatusOr<privacy::NoiseKey> Begin(const Task& task, std::string_view client_id, const Plan& plan, int64_t examples);
+
+  // The key of a task that was charged before, to train it again: nothing is charged. Errors as NoiseKey::Read.
+  static StatusOr<privacy::NoiseKey> KeyOf(FileSystem& files, const std::string& folder, const Task& task,
+                                           const Plan& plan);
+
+  // Of all that the client was charged in this folder.
+  StatusOr<double> SpentBy(std::string_view client_id, double delta);
+
+  // What a folder has of its clients, by name, for tools. DATA_LOSS names a damaged file.
+  struct Account {
+    std::string client;
+    int64_t steps = 0;
+    double epsilon = 0;
+  };
+  static StatusOr<std::vector<Account>> List(FileSystem& files, const std::string& folder, double delta);
+
+ private:
+  struct Charges {
+    std::string client;
+    std::vector<privacy::NoisedRounds> rounds;
+    std::deque<std::string> newest;  // works, as digits
+  };
+  Status OpenKey() REQUIRES(mutex_);
+  static StatusOr<Charges> Parse(const std::string& path, const std::string& text);
+  static std::string TextOf(const Charges& charges);
+  StatusOr<Charges*> ChargesOf(std::string_view client_id) REQUIRES(mutex_);
+  Status Write(const Charges& charges) REQUIRES(mutex_);
+  // Of the steps of one kind of round, within the budget: an accountant's answer, kept.
+  StatusOr<bool> Fits(const Charges& charges, double epsilon, double delta) REQUIRES(mutex_);
+
+  FileSystem& files_;
+  const std::string folder_;
+  const bool sync_;
+  Mutex mutex_;
+  std::optional<privacy::NoiseKey> key_ GUARDED_BY(mutex_);
+  std::map<std::string, Charges, std::less<>> charges_ GUARDED_BY(mutex_);  // by client
+  // The most steps of a kind within a budget, by its numbers.
+  std::map<std::vector<double>, int64_t> most_steps_ GUARDED_BY(mutex_);
+};
+
+}  // namespace rivulet

@@ -1,0 +1,53 @@
+// The task of this process behind `/tensorflow.WorkerService/`. Internal to this folder.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <memory>
+
+#include "dataflow/cluster/unary_call.h"
+#include "dataflow/distributed/graph_worker.h"
+#include "proto/distributed/worker_service.grpc.pb.h"
+
+namespace rivulet {
+
+class WorkerService final : public tensorflow::WorkerService::CallbackService {
+ public:
+  WorkerService(std::shared_ptr<GraphWorker> worker, TaskCallers callers)
+      : worker_(std::move(worker)), callers_(std::move(callers)) {}
+
+  grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* context, const tensorflow::GetStatusRequest*,
+                                      tensorflow::GetStatusResponse* response) override;
+  grpc::ServerUnaryReactor* CreateWorkerSession(grpc::CallbackServerContext* context,
+                                                const tensorflow::CreateWorkerSessionRequest* request,
+                                                tensorflow::CreateWorkerSessionResponse*) override;
+  grpc::ServerUnaryReactor* DeleteWorkerSession(grpc::CallbackServerContext* context,
+                                                const tensorflow::DeleteWorkerSessionRequest* request,
+                                                tensorflow::DeleteWorkerSessionResponse*) override;
+  grpc::ServerUnaryReactor* RegisterGraph(grpc::CallbackServerContext* context,
+                                          const tensorflow::RegisterGraphRequest* request,
+                                          tensorflow::RegisterGraphResponse* response) override;
+  grpc::ServerUnaryReactor* DeregisterGraph(grpc::CallbackServerContext* context,
+                                            const tensorflow::DeregisterGraphRequest* request,
+                                            tensorflow::DeregisterGraphResponse*) override;
+  grpc::ServerUnaryReactor* RunGraph(grpc::CallbackServerContext* context, const tensorflow::RunGraphRequest* request,
+                                     tensorflow::RunGraphResponse* response) override;
+  grpc::ServerUnaryReactor* CleanupGraph(grpc::CallbackServerContext* context,
+                                         const tensorflow::CleanupGraphRequest* request,
+                                         tensorflow::CleanupGraphResponse*) override;
+  grpc::ServerUnaryReactor* CleanupAll(grpc::CallbackServerContext* context,
+                                       const tensorflow::CleanupAllRequest* request,
+                                       tensorflow::CleanupAllResponse*) override;
+  grpc::ServerUnaryReactor* RecvTensor(grpc::CallbackServerContext* context,
+                                       const tensorflow::RecvTensorRequest* request,
+                                       tensorflow::RecvTensorResponse* response) override;
+  grpc::ServerUnaryReactor* MarkRecvFinished(grpc::CallbackServerContext* context,
+                                             const tensorflow::MarkRecvFinishedRequest*,
+                                             tensorflow::MarkRecvFinishedResponse*) override;
+
+ private:
+  const std::shared_ptr<GraphWorker> worker_;
+  const TaskCallers callers_;
+};
+
+}  // namespace rivulet

@@ -1,0 +1,61 @@
+// The task of this process: it runs its parts of steps for masters, and holds their sends until another task fetches
+// them.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "dataflow/distributed/remote_task.h"
+#include "dataflow/resources/resource_manager.h"
+#include "engine/base/status.h"
+#include "engine/graph/graph.h"
+
+namespace rivulet {
+
+struct GraphWorkerOptions {
+  std::string task;                       // "/job:worker/replica:0/task:1"
+  size_t memory_limit_bytes = 0;          // of variables and arenas of all sessions together; 0: no limit
+  size_t parked_bytes = size_t{1} << 30;  // of tensors that wait for their receive
+  size_t max_sessions = 256;              // whose masters have not ended them
+  size_t max_graphs = 1024;               // registered ones of a session
+  size_t max_steps = 4096;                // under way, or not cleaned up
+  size_t max_waiting = 65'536;            // receives that wait for their send
+  int threads = 0;                        // that run parts; 0: one a core
+  // Whether a graph may run here (AllowedOps); null: any.
+  std::function<Status(const Graph& graph)> allow;
+  // Steps that ended are forgotten after this, when their master did not clean up.
+  std::chrono::seconds forget_after = std::chrono::minutes(10);
+};
+
+// Thread-safe. Sessions without isolation share their variables and queues, as long as the process runs.
+class GraphWorker final : public RemoteTask {
+ public:
+  // `peers`: where keys of other tasks are fetched. INVALID_ARGUMENT: a name that is no task's.
+  static StatusOr<std::shared_ptr<GraphWorker>> Create(GraphWorkerOptions options, TaskDirectory peers);
+  ~GraphWorker() override;
+
+  const std::string& name() const override;
+  const TaskDevice& device() const;  // its CPU
+  const std::shared_ptr<ResourceManager>& resources() const;
+  size_t steps() const;  // that are not cleaned up
+  size_t sessions() const;
+  size_t parked_bytes() const;  // now
+
+  void GetStatus(const CancellationToken& cancel, DevicesDone done) override;
+  void CreateWorkerSession(WorkerSessionRequest request, Done done) override;
+  void DeleteWorkerSession(const std::string& session, Done done) override;
+  void RegisterGraph(GraphRegistration request, HandleDone done) override;
+  void DeregisterGraph(const std::string& session, const std::string& graph, Done done) override;
+  void RunGraph(TaskStep step, const CancellationToken& cancel, TensorsDone done) override;
+  void RecvTensor(int64_t step, const std::string& key, const CancellationToken& cancel, TensorDone done) override;
+  void CleanupGraph(int64_t step, Done done) override;
+  void CleanupAll(std::vector<std::string> containers, Done done) override;
+
+ private:
+  struct State;
+  explicit GraphWorker(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  const std::shared_ptr<State> state_;
+};
+
+}  // namespace rivulet

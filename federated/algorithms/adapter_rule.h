@@ -1,0 +1,40 @@
+// Aggregation of low-rank adapters: the rules of server.lora, one registered file each (adapters_NAME.cc).
+//
+// Updates of A and B are summed like any other by default. The mean of the A times the mean of the B is not the mean of
+// the products, and a rule accepts or removes the difference. It changes the composition, or refuses the scenario.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "federated/plan/composition.h"
+#include "federated/scenario/scenario.h"
+#include "federated/weights/adapter_pairs.h"
+
+namespace rivulet {
+
+struct AdapterContext {
+  const Scenario& scenario;
+  const std::vector<AdapterPair>& pairs;  // of the model; not empty
+};
+
+struct AdapterRule {
+  std::string name;  // the value of server.lora
+  std::string doc;   // a phrase that the name begins, "averages A and B"
+  // INVALID_ARGUMENT names the key that does not go with the rule.
+  Status (*compose)(const AdapterContext& context, Composition& composition) = nullptr;
+};
+
+struct AdapterRuleRegistration {
+  explicit AdapterRuleRegistration(AdapterRule rule);
+};
+#define RIVULET_ADAPTER_RULE(variable, ...) \
+  [[maybe_unused]] static const ::rivulet::AdapterRuleRegistration variable(::rivulet::AdapterRule __VA_ARGS__)
+
+// Applies server.lora, "average" where nothing is given, once parts, rule, noise and secure sums are known. A model
+// without adapters is left as it is. INVALID_ARGUMENT: server.lora without adapters; noise in updates of both A and B,
+// whose product would multiply it; what the rule refuses.
+Status ComposeAdapters(const Scenario& scenario, const ModelLayout& layout, Composition& composition);
+
+}  // namespace rivulet

@@ -1,0 +1,394 @@
+// Training that protects single examples: draws, clipping, noise, and each client's account.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cmath>
+#include <functional>
+#include <numeric>
+
+#include "client/training/example_accounts.h"
+#include "client/training/example_steps.h"
+#include "client/training/failure.h"
+#include "client/training/pass_programs.h"
+#include "client/training/task_trainer.h"
+#include "federated/plan/example_noise.h"
+#include "federated/plan/example_source.h"
+#include "federated/privacy/accountant.h"
+#include "proto/graph/example.pb.h"
+#include "tests/client/training/local_plan.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_folder.h"
+
+namespace rivulet {
+namespace {
+
+using ::rivulet::testing::DigitRecords;
+using ::rivulet::testing::LocalPlan;
+using ::rivulet::testing::LocalScenario;
+using ::rivulet::testing::MemoryDataset;
+using ::rivulet::testing::PatternModel;
+using ::rivulet::testing::StatusIs;
+using ::rivulet::testing::TempFolder;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+Scenario ExampleScenario(double clip, double noise) {
+  Scenario scenario = LocalScenario();
+  scenario.privacy.unit = "example";
+  scenario.privacy.clip = clip;
+  scenario.privacy.noise = noise;
+  scenario.client.batch_size = 12;
+  scenario.client.epochs = 2;
+  scenario.client.optimizer.learning_rate = 0.5;
+  return scenario;
+}
+
+Task ExampleTask(int64_t version = 2) {
+  Task task;
+  task.id = fmt::format("run-r{}-a1-client-00007-0", version + 1);
+  task.run_id = "run";
+  task.client_id = "client-00007";
+  task.base_version = version;
+  task.stream_key = ClientKey(42, "client-00007");
+  return task;
+}
+
+privacy::NoiseKey KeyOfBytes(uint8_t first) {
+  privacy::NoiseKey::Bytes bytes{};
+  std::iota(bytes.begin(), bytes.end(), first);
+  return privacy::NoiseKey::FromBytes(bytes);
+}
+
+struct TrainedDelta {
+  std::vector<float> delta;
+  LocalResult result;
+};
+
+StatusOr<TrainedDelta> TrainByExample(const std::shared_ptr<const Plan>& plan, const std::vector<std::string>& records,
+                                      const privacy::NoiseKey& key, const Task& task = ExampleTask()) {
+  RIVULET_ASSIGN_OR_RETURN(const auto decoder, ExampleDecoder::Create(plan->features()));
+  const DatasetExamples examples(std::make_shared<MemoryDataset>(records), std::nullopt, decoder);
+  RIVULET_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(std::make_shared<PassPrograms>(plan)));
+  const auto base = PatternModel(*plan);
+  const LaneTask lane{
+      .task = &task, .client_id = task.client_id, .base = base.get(), .examples = &examples, .example_key = &key};
+  RIVULET_ASSIGN_OR_RETURN(std::vector<LocalResult> results, trainer->Train({&lane, 1}));
+  RIVULET_RETURN_IF_ERROR(results[0].status);
+  TrainedDelta trained{{}, std::move(results[0])};
+  for (const FloatRun& run : trained.result.parts.at(0).runs)
+    for (int64_t i = 0; i < run.count; ++i) trained.delta.push_back(ValueOf(run, i));
+  trained.result.parts.clear();
+  return trained;
+}
+
+// Softmax regression by hand in float64: each step draws, clips the gradient of each example, and divides by the
+// planned batch. Without noise. The delta in wire order.
+std::vector<double> ByHand(const Plan& plan, const Scenario& scenario, const std::vector<std::string>& records,
+                           const privacy::NoiseKey& key, int64_t* clipped) {
+  constexpr size_t kPixels = 784, kClasses = 10;
+  const auto base = PatternModel(plan);
+  std::vector<double> kernel, bias;
+  for (const Slice& slice : plan.layout()->slices()) {
+    const auto values = base->tensor(slice).flat<const float>();
+    (slice.elements == kClasses ? bias : kernel).assign(values.begin(), values.end());
+  }
+  const std::vector<double> kernel0 = kernel, bias0 = bias;
+  const auto count = static_cast<int64_t>(records.size());
+  const int64_t steps = scenario.client.epochs * ExampleStepsPerEpoch(scenario.client.batch_size, count);
+  std::vector<uint32_t> drawn;
+  for (int64_t step = 0; step < steps; ++step) {
+    EXPECT_OK(DrawExamples(key, static_cast<uint64_t>(step), scenario.client.batch_size, count, drawn));
+    std::vector<double> kernel_sum(kernel.size()), bias_sum(bias.size());
+    for (const uint32_t record : drawn) {
+      proto::Example example;
+      example.ParseFromString(records[record]);
+      const auto& features = example.features().feature();
+      const std::string& image = features.at("image").bytes_list().value(0);
+      const auto label = static_cast<size_t>(features.at("label").int64_list().value(0));
+      double logits[kClasses], largest = -1e300, sum = 0, pixels = 0;
+      for (size_t c = 0; c < kClasses; ++c) {
+        logits[c] = bias[c];
+        for (size_t k = 0; k < kPixels; ++k) {
+          logits[c] += static_cast<uint8_t>(image[k]) / 255.0 * kernel[k * kClasses + c];
+        }
+        largest = std::max(largest, logits[c]);
+      }
+      for (const double logit : logits) sum += std::exp(logit - largest);
+      double g[kClasses], square = 0;
+      for (size_t c = 0; c < kClasses; ++c) {
+        g[c] = std::exp(logits[c] - largest) / sum - (c == label ? 1 : 0);
+        square += g[c] * g[c];
+      }
+      for (size_t k = 0; k < kPixels; ++k) pixels += std::pow(static_cast<uint8_t>(image[k]) / 255.0, 2);
+      const double norm = std::sqrt(square * (1 + pixels));
+      const double factor = std::min(1.0, scenario.privacy.clip / norm);
+      if (factor < 1) ++*clipped;
+      for (size_t c = 0; c < kClasses; ++c) {
+        bias_sum[c] += factor * g[c];
+        for (size_t k = 0; k < kPixels; ++k)
+          kernel_sum[k * kClasses + c] += factor * g[c] * static_cast<uint8_t>(image[k]) / 255.0;
+      }
+    }
+    const double rate = scenario.client.optimizer.learning_rate / static_cast<double>(scenario.client.batch_size);
+    for (size_t i = 0; i < kernel.size(); ++i) kernel[i] -= rate * kernel_sum[i];
+    for (size_t i = 0; i < bias.size(); ++i) bias[i] -= rate * bias_sum[i];
+  }
+  std::vector<double> delta;
+  for (const Slice& slice : plan.layout()->slices()) {
+    const bool is_bias = slice.elements == kClasses;
+    const std::vector<double>&now = is_bias ? bias : kernel, &then = is_bias ? bias0 : kernel0;
+    for (size_t i = 0; i < now.size(); ++i) delta.push_back(now[i] - then[i]);
+  }
+  return delta;
+}
+
+TEST(ExamplePrivacyTest, LittleNoise_IsAHandWrittenLoopOfClippedExamples) {
+  const Scenario scenario = ExampleScenario(6, 0.001);
+  const auto plan = LocalPlan(scenario);
+  const std::vector<std::string> records = DigitRecords(50);
+  const privacy::NoiseKey key = KeyOfBytes(1);
+  ASSERT_OK_AND_ASSIGN(const TrainedDelta trained, TrainByExample(plan, records, key));
+  EXPECT_EQ(trained.result.steps, 10);
+  int64_t clipped = 0;
+  const std::vector<double> wanted = ByHand(*plan, scenario, records, key, &clipped);
+  EXPECT_GT(clipped, 10);
+  ASSERT_EQ(trained.delta.size(), wanted.size());
+  double largest = 0, worst = 0;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    largest = std::max(largest, std::abs(wanted[i]));
+    worst = std::max(worst, std::abs(trained.delta[i] - wanted[i]));
+  }
+  EXPECT_GT(largest, 0.05);  // it trained
+  // Ten steps of noise with the deviation 0.5 · 0.006 / 12 each, at 6 deviations.
+  EXPECT_LT(worst, 6 * std::sqrt(10.0) * 0.5 * 0.006 / 12);
+}
+
+// Pixels that are 0 in all examples have the gradient 0: their weights move by noise alone.
+TEST(ExamplePrivacyTest, WeightsOfDarkPixels_MoveByNoiseOfTheStatedDeviation) {
+  Scenario scenario = ExampleScenario(0.5, 2);
+  scenario.client.epochs = 1;
+  scenario.client.optimizer.learning_rate = 1;
+  const auto plan = LocalPlan(scenario);
+  const std::vector<std::string> records = DigitRecords(12);  // one step of all examples
+  ASSERT_OK_AND_ASSIGN(const TrainedDelta trained, TrainByExample(plan, records, KeyOfBytes(1)));
+  EXPECT_EQ(trained.result.steps, 1);
+  std::vector<bool> dark(784, true);
+  for (const std::string& record : records) {
+    proto::Example example;
+    example.ParseFromString(record);
+    const std::string& image = example.features().feature().at("image").bytes_list().value(0);
+    for (size_t k = 0; k < dark.size(); ++k) dark[k] = dark[k] && image[k] == 0;
+  }
+  const bool kernel_first = plan->layout()->slices()[0].elements > 10;
+  double square = 0;
+  int64_t count = 0;
+  for (size_t k = 0; k < dark.size(); ++k) {
+    for (size_t c = 0; dark[k] && c < 10; ++c, ++count)
+      square += std::pow(trained.delta[(kernel_first ? 0 : 10) + k * 10 + c], 2);
+  }
+  ASSERT_GT(count, 500);
+  const double deviation = std::sqrt(square / static_cast<double>(count)), stated = 2 * 0.5 / 12;
+  // The deviation of a sample of this size has the relative deviation 1 / sqrt(2 count).
+  EXPECT_NEAR(deviation / stated, 1, 5 / std::sqrt(2 * static_cast<double>(count)));
+}
+
+TEST(ExamplePrivacyTest, SameTask_HasTheSameBits_AndAnotherTaskOrKeyOthers) {
+  const auto plan = LocalPlan(ExampleScenario(1, 1));
+  const std::vector<std::string> records = DigitRecords(30);
+  const privacy::NoiseKey site = KeyOfBytes(1), other = KeyOfBytes(2);
+  std::vector<std::vector<float>> deltas;
+  const std::vector<std::pair<const privacy::NoiseKey*, int64_t>> cases = {
+      {&site, 2}, {&site, 2}, {&site, 3}, {&other, 2}};
+  for (const auto& [key, version] : cases) {
+    ASSERT_OK_AND_ASSIGN(const privacy::NoiseKey of_task, ExampleKeyOf(*key, ExampleTask(version)));
+    ASSERT_OK_AND_ASSIGN(TrainedDelta trained, TrainByExample(plan, records, of_task, ExampleTask(version)));
+    deltas.push_back(std::move(trained.delta));
+  }
+  EXPECT_EQ(deltas[0], deltas[1]);
+  EXPECT_NE(deltas[0], deltas[2]);
+  EXPECT_NE(deltas[0], deltas[3]);
+}
+
+TEST(ExamplePrivacyTest, Result_TellsNoLoss) {
+  const auto plan = LocalPlan(ExampleScenario(1, 1));
+  ASSERT_OK_AND_ASSIGN(const TrainedDelta trained, TrainByExample(plan, DigitRecords(30), KeyOfBytes(1)));
+  EXPECT_EQ(trained.result.train_loss, std::nullopt);
+  EXPECT_EQ(trained.result.declared, (Scalars{{"examples", 30}, {"steps", 6}}));
+}
+
+TEST(ExamplePrivacyTest, WithoutKey_IsRefused) {
+  const auto plan = LocalPlan(ExampleScenario(1, 1));
+  const auto records = DigitRecords(5);
+  ASSERT_OK_AND_ASSIGN(const auto decoder, ExampleDecoder::Create(plan->features()));
+  const DatasetExamples examples(std::make_shared<MemoryDataset>(records), std::nullopt, decoder);
+  ASSERT_OK_AND_ASSIGN(const auto trainer, Trainer::Create(std::make_shared<PassPrograms>(plan)));
+  const auto base = PatternModel(*plan);
+  const Task task = ExampleTask();
+  const LaneTask lane{.task = &task, .client_id = "a", .base = base.get(), .examples = &examples};
+  ASSERT_OK_AND_ASSIGN(const auto results, trainer->Train({&lane, 1}));
+  EXPECT_THAT(results[0].status, StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("noise key")));
+}
+
+TEST(ExamplePrivacyTest, Draws_TakeEachExampleAtTheRate) {
+  const privacy::NoiseKey key = KeyOfBytes(3);
+  std::vector<uint32_t> drawn;
+  std::vector<int> times(40);
+  constexpr int kSteps = 4000;
+  for (uint64_t step = 0; step < kSteps; ++step) {
+    ASSERT_OK(DrawExamples(key, step, 8, 40, drawn));
+    for (const uint32_t example : drawn) ++times[example];
+  }
+  // 0.2 · 4,000 with the deviation 25.3.
+  for (const int count : times) EXPECT_NEAR(count, 800, 5 * 25.3);
+  ASSERT_OK(DrawExamples(key, 0, 8, 8, drawn));
+  EXPECT_EQ(drawn.size(), 8u);
+}
+
+// An account's file follows a training across processes.
+TEST(ExampleAccountsTest, Tasks_AreChargedOnce_AndFoundAgain) {
+  TempFolder folder;
+  Scenario scenario = ExampleScenario(1, 1);
+  const auto plan = LocalPlan(scenario);
+  const std::string path = JoinPath(folder.path(), "examples");
+  double spent = 0;
+  {
+    ExampleAccounts accounts(FileSystem::Default(), path, true);
+    ASSERT_OK(accounts.Begin(ExampleTask(2), "client-00007", *plan, 100).status());
+    ASSERT_OK_AND_ASSIGN(spent, accounts.SpentBy("client-00007", 1e-5));
+    ASSERT_OK(accounts.Begin(ExampleTask(2), "client-00007", *plan, 100).status());
+    ASSERT_OK_AND_ASSIGN(const double again, accounts.SpentBy("client-00007", 1e-5));
+    EXPECT_EQ(again, spent);
+  }
+  ASSERT_OK_AND_ASSIGN(const privacy::NoisedRounds rounds, ExampleRoundsOf(*plan, 100));
+  EXPECT_EQ(rounds.count, 18);  // two epochs of nine steps
+  EXPECT_NEAR(rounds.rate, 0.12, 0.0012);
+  EXPECT_GE(rounds.rate, 0.12);
+  EXPECT_GE(rounds.multiplier, 1);
+  EXPECT_LT(rounds.multiplier, 1.0001);
+  ASSERT_OK_AND_ASSIGN(const privacy::Spend expected, privacy::EpsilonOf({.rounds = {rounds}}, 1e-5));
+  EXPECT_EQ(spent, expected.value);
+
+  ExampleAccounts accounts(FileSystem::Default(), path, true);
+  ASSERT_OK(accounts.Begin(ExampleTask(3), "client-00007", *plan, 100).status());
+  ASSERT_OK_AND_ASSIGN(const double both, accounts.SpentBy("client-00007", 1e-5));
+  EXPECT_GT(both, spent);
+  ASSERT_OK_AND_ASSIGN(const double other, accounts.SpentBy("client-00008", 1e-5));
+  EXPECT_EQ(other, 0);
+  ASSERT_OK_AND_ASSIGN(const auto list, ExampleAccounts::List(FileSystem::Default(), path, 1e-5));
+  ASSERT_EQ(list.size(), 1u);
+  EXPECT_EQ(list[0].client, "client-00007");
+  EXPECT_EQ(list[0].steps, 36);
+  EXPECT_EQ(list[0].epsilon, both);
+}
+
+TEST(ExampleAccountsTest, Key_IsTheSitesOwn_AndOnlyItsOwnerReadsIt) {
+  TempFolder first, second;
+  const auto plan = LocalPlan(ExampleScenario(1, 1));
+  std::vector<privacy::NoiseKey> keys;
+  for (const TempFolder* folder : {&first, &first, &second}) {
+    ExampleAccounts accounts(FileSystem::Default(), folder->path(), true);
+    ASSERT_OK_AND_ASSIGN(privacy::NoiseKey key, accounts.Begin(ExampleTask(), "client-00007", *plan, 30));
+    keys.push_back(std::move(key));
+  }
+  const auto bytes = [](const privacy::NoiseKey& key) { return std::string(key.data(), key.data() + 32); };
+  EXPECT_EQ(bytes(keys[0]), bytes(keys[1]));
+  EXPECT_NE(bytes(keys[0]), bytes(keys[2]));
+  struct stat info;
+  ASSERT_EQ(stat(JoinPath(first.path(), "noise.key").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+  ASSERT_OK_AND_ASSIGN(const privacy::NoiseKey replayed,
+                       ExampleAccounts::KeyOf(FileSystem::Default(), first.path(), ExampleTask(), *plan));
+  EXPECT_EQ(bytes(replayed), bytes(keys[0]));
+}
+
+TEST(ExampleAccountsTest, SpentBudget_EndsTheClientsPart_AndNoOtherClients) {
+  TempFolder folder;
+  Scenario scenario = ExampleScenario(1, 1);
+  scenario.privacy.epsilon = 3;
+  const auto plan = LocalPlan(scenario);
+  ExampleAccounts accounts(FileSystem::Default(), folder.path(), false);
+  int tasks = 0;
+  Status refused;
+  for (; tasks < 100; ++tasks) {
+    refused = accounts.Begin(ExampleTask(tasks), "client-00007", *plan, 200).status();
+    if (!refused.ok()) break;
+  }
+  EXPECT_GT(tasks, 1);
+  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kFailedPrecondition,
+                                AllOf(HasSubstr("epsilon 3"), HasSubstr("client-00007"))));
+  const TaskFailure failure = FailureOf("task", refused);
+  EXPECT_EQ(failure.code, TaskFailure::Code::kNotWilling);
+  ASSERT_OK_AND_ASSIGN(const double spent, accounts.SpentBy("client-00007", 1e-5));
+  EXPECT_LE(spent, 3);
+  EXPECT_GT(spent, 2);
+  // What was charged may still be trained again.
+  EXPECT_OK(accounts.Begin(ExampleTask(tasks - 1), "client-00007", *plan, 200).status());
+  EXPECT_OK(accounts.Begin(ExampleTask(0), "client-00008", *plan, 200).status());
+}
+
+TEST(ExampleAccountsTest, DamagedAccount_IsNamed_AndNothingIsTrained) {
+  TempFolder folder;
+  const auto plan = LocalPlan(ExampleScenario(1, 1));
+  std::string path;
+  {
+    ExampleAccounts accounts(FileSystem::Default(), folder.path(), true);
+    ASSERT_OK(accounts.Begin(ExampleTask(), "client-00007", *plan, 30).status());
+  }
+  ASSERT_OK_AND_ASSIGN(const auto names, FileSystem::Default().List(folder.path()));
+  for (const std::string& name : names)
+    if (name.size() == 24) path = JoinPath(folder.path(), name);
+  ASSERT_FALSE(path.empty());
+  ASSERT_OK_AND_ASSIGN(const std::string text, FileSystem::Default().ReadAll(path));
+  for (const std::string& damaged :
+       {text.substr(0, text.size() - 1), text + "charged 1 2 3\n", "x" + text, text + "charged -1 1 1 1 1\n"}) {
+    ASSERT_OK(WriteFileAtomically(FileSystem::Default(), path, damaged));
+    ExampleAccounts accounts(FileSystem::Default(), folder.path(), true);
+    EXPECT_THAT(accounts.Begin(ExampleTask(5), "client-00007", *plan, 30).status(),
+                StatusIs(absl::StatusCode::kDataLoss, HasSubstr(path)));
+  }
+}
+
+struct Refusal {
+  const char* name;
+  std::function<void(Scenario&)> change;
+  const char* part;
+};
+
+TEST(ExamplePlanTest, WhatCannotProtectExamples_IsRefusedByName) {
+  const Refusal refusals[] = {
+      {"clip", [](Scenario& s) { s.privacy.clip = 0; }, "privacy.clip"},
+      {"noise", [](Scenario& s) { s.privacy.noise = 0; }, "privacy.noise"},
+      {"statistics", [](Scenario& s) { s.model.preset = "resnet8"; }, "running statistics"},
+      {"dp_fedavg",
+       [](Scenario& s) {
+         s.algorithm.name = "dp_fedavg";
+         s.algorithm.settings["noise_multiplier"] = 1.0;
+       },
+       "dp_fedavg"},
+      {"measured", [](Scenario& s) { s.evaluation.federated_every = 1; }, "evaluation.federated_every"},
+      {"moon", [](Scenario& s) { s.algorithm.name = "moon"; }, "instances"},
+      {"ditto", [](Scenario& s) { s.algorithm.name = "ditto"; }, "passes"},
+      {"partial", [](Scenario& s) { s.client.partial_work = 0.5; }, "partial_work"},
+  };
+  for (const Refusal& refusal : refusals) {
+    Scenario scenario = ExampleScenario(1, 1);
+    refusal.change(scenario);
+    ASSERT_OK_AND_ASSIGN(const ModelDef model, Preset(scenario.model.preset));
+    const Status refused = BuildPlan(scenario, model).status();
+    EXPECT_FALSE(refused.ok()) << refusal.name;
+    EXPECT_THAT(std::string(Message(refused)), HasSubstr(refusal.part)) << refusal.name;
+  }
+}
+
+TEST(ExamplePlanTest, AlgorithmsOfOnePass_AreTaken) {
+  for (const char* name : {"fedavg", "fedprox", "fedadam", "scaffold"}) {
+    Scenario scenario = ExampleScenario(1, 1);
+    scenario.algorithm.name = name;
+    ASSERT_OK_AND_ASSIGN(const ModelDef model, Preset("mlp"));
+    EXPECT_OK(BuildPlan(scenario, model).status()) << name;
+  }
+}
+
+}  // namespace
+}  // namespace rivulet

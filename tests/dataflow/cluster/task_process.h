@@ -1,0 +1,86 @@
+// Tasks of a cluster as processes of their own: this test program again, told to serve.
+#pragma once
+
+#include <arpa/inet.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "tests/testing/status_matchers.h"
+
+namespace rivulet::testing {
+
+// Ports that were free a moment ago; held together, so that they differ.
+inline std::vector<int> FreePorts(int count) {
+  std::vector<int> sockets, ports;
+  for (int i = 0; i < count; ++i) {
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    socklen_t size = sizeof address;
+    getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
+    sockets.push_back(fd);
+    ports.push_back(ntohs(address.sin_port));
+  }
+  for (const int fd : sockets) close(fd);
+  return ports;
+}
+
+class TaskProcess {
+ public:
+  static constexpr char kServe[] = "TaskProcess.DISABLED_Serve";  // the test that serves until it is killed
+
+  TaskProcess(std::string cluster, int task, int heartbeat_ms)
+      : cluster_(std::move(cluster)), task_(task), heartbeat_ms_(heartbeat_ms) {
+    Start();
+  }
+  ~TaskProcess() { Kill(SIGKILL); }
+  TaskProcess(const TaskProcess&) = delete;
+  TaskProcess& operator=(const TaskProcess&) = delete;
+
+  void Start() {
+    const std::string filter = std::string("--gtest_filter=") + kServe;
+    std::vector<std::string> arguments = {"/proc/self/exe", filter, "--gtest_also_run_disabled_tests",
+                                          "--gtest_brief=1"};
+    std::vector<std::string> environment = {"RIVULET_TEST_CLUSTER=" + cluster_,
+                                            "RIVULET_TEST_TASK=" + std::to_string(task_),
+                                            "RIVULET_TEST_HEARTBEAT_MS=" + std::to_string(heartbeat_ms_)};
+    for (char** entry = environ; *entry != nullptr; ++entry)
+      if (!std::string_view(*entry).starts_with("GTEST_")) environment.emplace_back(*entry);
+    std::vector<char*> argv, envp;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    for (std::string& entry : environment) envp.push_back(entry.data());
+    argv.push_back(nullptr);
+    envp.push_back(nullptr);
+    char self[4096];
+    const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    ASSERT_GT(length, 0);
+    self[length] = 0;
+    ASSERT_EQ(posix_spawn(&pid_, self, nullptr, nullptr, argv.data(), envp.data()), 0);
+  }
+  void Kill(int signal) {
+    if (pid_ <= 0) return;
+    kill(pid_, signal);
+    waitpid(pid_, nullptr, 0);
+    pid_ = 0;
+  }
+  // As a machine that hangs: connections stay, and nothing answers.
+  void Freeze() { kill(pid_, SIGSTOP); }
+  void Thaw() { kill(pid_, SIGCONT); }
+
+ private:
+  const std::string cluster_;
+  const int task_, heartbeat_ms_;
+  pid_t pid_ = 0;
+};
+
+}  // namespace rivulet::testing

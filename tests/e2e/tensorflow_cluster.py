@@ -1,0 +1,548 @@
+"""Our tasks against TensorFlow's: run by a Python that has TensorFlow, by distributed_graph_test.py.
+
+    tensorflow_cluster.py RIVULET sessions    TensorFlow's session drives our master over the graphs below (T1)
+    tensorflow_cluster.py RIVULET worker      our worker is task 1 under TensorFlow's master (T2)
+    tensorflow_cluster.py RIVULET master      our master drives TensorFlow's worker as task 1 (T3)
+
+Prints a line per graph and exits with 1 when one differs from TensorFlow alone: integers to the bit, floats to 1e-6.
+"""
+import os
+import socket
+import subprocess
+import sys
+
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
+import numpy as np  # noqa: E402
+import tensorflow.compat.v1 as tf  # noqa: E402
+
+tf.disable_eager_execution()
+GRAPHS = []
+
+
+def graph(function):
+    GRAPHS.append(function)
+    return function
+
+
+def on(task):
+    """Where a part of a graph is to run; alone, everything runs in one process."""
+    return tf.device(f"/job:worker/task:{task}") if CLUSTER else tf.device(None)
+
+
+CLUSTER = False
+# What is refused with a sentence. Of TensorFlow's master our worker refuses conditions and loops, which are lowered to
+# version-1 control flow before the graph is cut. Our master refuses to fetch a reference variable itself.
+REFUSED = {"worker": {"while_loop", "cond", "cond_of_version_2"},
+           "sessions": {"reference_variable", "reference_training"},
+           "master": {"reference_variable", "reference_training"}}
+
+
+@graph
+def matmul(s):
+    x = tf.placeholder(tf.float32, [None, 3], name="x")
+    with on(1):
+        y = tf.matmul(x, tf.constant(np.arange(12, dtype=np.float32).reshape(3, 4)))
+    with on(0):
+        z = tf.nn.relu(y - 20.0)
+    feed = {x: np.arange(6, dtype=np.float32).reshape(2, 3)}
+    return s().run([y, z], feed)
+
+
+@graph
+def reference_variable(s):
+    with on(1):
+        v = tf.Variable(np.float32([1, 2]), use_resource=False)
+    add = tf.assign_add(v, [3.0, 4.0])
+    session = s()
+    session.run(tf.global_variables_initializer())
+    return [session.run(add), session.run(v), session.run(v * 2.0)]
+
+
+@graph
+def resource_variable(s):
+    with on(1):
+        v = tf.get_variable("v", initializer=np.float32([1, 2]), use_resource=True)
+    add = v.assign_add([3.0, 4.0])
+    session = s()
+    session.run(v.initializer)
+    session.run(add.op)
+    return [session.run(v), session.run(tf.is_variable_initialized(v))]
+
+
+@graph
+def uninitialised_variables_are_reported(s):
+    with on(1):
+        v = tf.get_variable("v", initializer=np.float32([1, 2]), use_resource=True)
+    with on(0):
+        w = tf.get_variable("w", initializer=np.float32([1, 2]), use_resource=True)
+    session = s()
+    session.run(v.initializer)
+    return [session.run([tf.is_variable_initialized(v), tf.is_variable_initialized(w)])]
+
+
+def optimiser(name, make):
+    def train(s):
+        x = tf.placeholder(tf.float32, [None, 3])
+        with on(1):
+            w = tf.get_variable("w", initializer=np.float32([[0.1], [0.2], [0.3]]), use_resource=True)
+        with on(0):
+            b = tf.get_variable("b", initializer=np.float32([0.5]), use_resource=True)
+            loss = tf.reduce_mean(tf.square(tf.matmul(x, w) + b - 1.0))
+        step = make().minimize(loss)
+        session = s()
+        session.run(tf.global_variables_initializer())
+        feed = {x: np.float32([[1, 2, 3], [-1, 0.5, 2]])}
+        return [session.run([loss, step], feed)[0] for _ in range(4)] + session.run([w, b])
+
+    train.__name__ = name
+    GRAPHS.append(train)
+
+
+optimiser("gradient_descent", lambda: tf.train.GradientDescentOptimizer(0.05))
+optimiser("momentum", lambda: tf.train.MomentumOptimizer(0.05, 0.9))
+optimiser("nesterov", lambda: tf.train.MomentumOptimizer(0.05, 0.9, use_nesterov=True))
+optimiser("adam", lambda: tf.train.AdamOptimizer(0.05))
+optimiser("adagrad", lambda: tf.train.AdagradOptimizer(0.05))
+optimiser("rmsprop", lambda: tf.train.RMSPropOptimizer(0.05))
+
+
+@graph
+def reference_training(s):
+    x = tf.placeholder(tf.float32, [None, 2])
+    with on(1):
+        w = tf.Variable(np.float32([[0.1], [0.2]]), use_resource=False)
+    loss = tf.reduce_sum(tf.square(tf.matmul(x, w) - 1.0))
+    step = tf.train.GradientDescentOptimizer(0.05).minimize(loss)
+    session = s()
+    session.run(tf.global_variables_initializer())
+    return [session.run([loss, step], {x: np.float32([[1, 2]])})[0] for _ in range(3)] + [session.run(w)]
+
+
+@graph
+def queue(s):
+    with on(1):
+        q = tf.FIFOQueue(10, [tf.float32], shapes=[[]])
+    x = tf.placeholder(tf.float32)
+    push, pop, size = q.enqueue(x), q.dequeue(), q.size()
+    session = s()
+    for value in (1.0, 2.0, 3.0):
+        session.run(push, {x: value})
+    return [session.run(size), session.run(pop), session.run(pop), session.run(size)]
+
+
+@graph
+def queue_of_many(s):
+    with on(1):
+        q = tf.FIFOQueue(10, [tf.int32, tf.float32], shapes=[[], [2]])
+    push = q.enqueue_many([[1, 2, 3], np.float32([[1, 2], [3, 4], [5, 6]])])
+    pop = q.dequeue_many(2)
+    session = s()
+    session.run(push)
+    return session.run(pop)
+
+
+@graph
+def closed_queue_is_an_error(s):
+    with on(1):
+        q = tf.FIFOQueue(10, [tf.float32], shapes=[[]])
+    session = s()
+    session.run(q.close())
+    try:
+        session.run(q.dequeue())
+    except tf.errors.OpError as error:
+        return [np.int32(error.error_code)]
+    return [np.int32(0)]
+
+
+@graph
+def while_loop(s):
+    n = tf.placeholder(tf.int32, [])
+    with on(1):
+        i, total = tf.while_loop(lambda i, t: i < n, lambda i, t: (i + 1, t + tf.cast(i, tf.float32)), [0, 0.0])
+    session = s()
+    return session.run([i, total], {n: 5}) + session.run([i, total], {n: 0})
+
+
+@graph
+def cond(s):
+    p = tf.placeholder(tf.bool, [])
+    with on(1):
+        y = tf.cond(p, lambda: tf.constant(1.0) * 3.0, lambda: tf.constant(2.0) * 5.0)
+    session = s()
+    return [session.run(y, {p: True}), session.run(y, {p: False})]
+
+
+@graph
+def cond_of_version_2(s):
+    tf.enable_control_flow_v2()
+    try:
+        p = tf.placeholder(tf.bool, [])
+        with on(1):
+            y = tf.cond(p, lambda: tf.constant(1.0) * 3.0, lambda: tf.constant(2.0) * 5.0)
+        session = s()
+        return [session.run(y, {p: True}), session.run(y, {p: False})]
+    finally:
+        tf.disable_control_flow_v2()
+
+
+@graph
+def while_loop_of_version_2(s):
+    tf.enable_control_flow_v2()
+    try:
+        with on(1):
+            i, total = tf.while_loop(lambda i, t: i < 6, lambda i, t: (i + 1, t * 2.0), [0, 1.0])
+        return s().run([i, total])
+    finally:
+        tf.disable_control_flow_v2()
+
+
+@graph
+def partial_run(s):
+    a, b = tf.placeholder(tf.float32, []), tf.placeholder(tf.float32, [])
+    with on(1):
+        half = a * 2.0
+    whole = half + b
+    session = s()
+    handle = session.partial_run_setup([half, whole], [a, b])
+    return [session.partial_run(handle, half, {a: 3.0}), session.partial_run(handle, whole, {b: 4.0})]
+
+
+@graph
+def extend_in_the_middle(s):
+    with on(1):
+        a = tf.constant(np.float32([1, 2]))
+    session = s()
+    first = session.run(a)
+    with on(0):
+        b = a * 3.0
+    second = session.run(b)
+    with on(1):
+        c = b + a
+    return [first, second, session.run(c)]
+
+
+@graph
+def control_dependencies(s):
+    with on(1):
+        v = tf.get_variable("v", initializer=np.int64(1), use_resource=True)
+        add = v.assign_add(10)
+    with on(0), tf.control_dependencies([add.op]):
+        after = tf.identity(tf.constant(7))
+    session = s()
+    session.run(v.initializer)
+    return [session.run(after), session.run(v)]
+
+
+@graph
+def types(s):
+    values = []
+    for dtype in (np.int8, np.uint8, np.int16, np.int32, np.int64, np.float16, np.float32, np.float64, np.bool_):
+        with on(1):
+            c = tf.constant(np.array([0, 1, 1], dtype=dtype))
+        with on(0):
+            values.append(tf.identity(tf.reverse(c, [0])))
+    return s().run(values)
+
+
+@graph
+def strings(s):
+    x = tf.placeholder(tf.string, [None])
+    with on(1):
+        y = tf.identity(x)
+    with on(0):
+        z = tf.strings.join([y, tf.constant(["a", "b"])])
+    return s().run([y, z], {x: [b"one", b"\x00two\xff"]})
+
+
+@graph
+def convolution(s):
+    x = tf.placeholder(tf.float32, [None, 5, 5, 2])
+    with on(1):
+        y = tf.nn.conv2d(x, tf.constant(np.linspace(-1, 1, 36, dtype=np.float32).reshape(3, 3, 2, 2)), 1, "SAME")
+    with on(0):
+        z = tf.nn.max_pool(y, 2, 2, "VALID")
+    return s().run(z, {x: np.linspace(-2, 2, 100, dtype=np.float32).reshape(2, 5, 5, 2)})
+
+
+@graph
+def softmax_loss(s):
+    x = tf.placeholder(tf.float32, [None, 4])
+    labels = tf.placeholder(tf.int64, [None])
+    with on(1):
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(logits=x, labels=labels)
+    with on(0):
+        gradient = tf.gradients(tf.reduce_mean(losses), x)[0]
+    return s().run([losses, gradient], {x: np.float32([[1, 2, 3, 4], [0, 0, 1, -1]]), labels: [3, 0]})
+
+
+@graph
+def gather_and_scatter(s):
+    with on(1):
+        v = tf.get_variable("v", initializer=np.arange(8, dtype=np.float32).reshape(4, 2), use_resource=True)
+    rows = tf.nn.embedding_lookup(v, [0, 2])
+    gradient = tf.gradients(tf.reduce_sum(rows * rows), v)[0]
+    step = tf.train.GradientDescentOptimizer(0.1).apply_gradients([(gradient, v)])
+    session = s()
+    session.run(v.initializer)
+    before = session.run(rows)
+    session.run(step)
+    return [before, session.run(v)]
+
+
+@graph
+def shapes(s):
+    x = tf.placeholder(tf.float32, [None, None])
+    with on(1):
+        y = tf.reshape(x, [-1])
+    with on(0):
+        z = tf.shape(x)[0] + tf.size(y)
+    return s().run([y, z, tf.shape(y)], {x: np.ones([2, 3], np.float32)})
+
+
+@graph
+def reductions(s):
+    x = tf.placeholder(tf.float32, [2, 3])
+    with on(1):
+        values = [tf.reduce_sum(x), tf.reduce_max(x, 1), tf.reduce_mean(x, 0), tf.argmax(x, 1), tf.reduce_prod(x)]
+    return s().run(values, {x: np.float32([[1, 2, 3], [6, 5, 4]])})
+
+
+@graph
+def where_and_unique(s):
+    x = tf.placeholder(tf.int32, [None])
+    with on(1):
+        places = tf.where(tf.greater(x, 2))
+        unique, index = tf.unique(x)
+    return s().run([places, unique, index], {x: [1, 3, 3, 2, 5, 1]})
+
+
+@graph
+def concat_split_stack(s):
+    x = tf.placeholder(tf.float32, [2, 4])
+    with on(1):
+        a, b = tf.split(x, 2, axis=1)
+    with on(0):
+        y = tf.concat([b, a], axis=0)
+        z = tf.stack([a, b])
+    return s().run([y, z], {x: np.arange(8, dtype=np.float32).reshape(2, 4)})
+
+
+@graph
+def placeholder_with_default(s):
+    x = tf.placeholder_with_default(np.float32([1, 2]), [2])
+    with on(1):
+        y = x * 2.0
+    session = s()
+    return [session.run(y), session.run(y, {x: [5.0, 6.0]})]
+
+
+@graph
+def feed_in_the_middle(s):
+    x = tf.constant(np.float32([1, 2]))
+    with on(1):
+        y = x * 2.0
+    with on(0):
+        z = y + 1.0
+    session = s()
+    return [session.run(z), session.run([y, z], {y: [10.0, 20.0]})[1]]
+
+
+@graph
+def same_fetch_twice(s):
+    with on(1):
+        x = tf.constant(np.float32([1, 2])) + 1.0
+    return s().run([x, x, x + 1.0])
+
+
+def error_of(name, run):
+    def failing(s):
+        try:
+            run(s)
+        except tf.errors.OpError as error:
+            return [np.int32(error.error_code)]
+        return [np.int32(0)]
+
+    failing.__name__ = name
+    GRAPHS.append(failing)
+
+
+def unfed(s):
+    x = tf.placeholder(tf.float32, [2])
+    with on(1):
+        y = x + 1.0
+    s().run(y)
+
+
+def uninitialised(s):
+    with on(1):
+        v = tf.get_variable("v", initializer=np.float32([1, 2]), use_resource=True)
+    s().run(v + 1.0)
+
+
+def uninitialised_reference(s):
+    with on(1):
+        v = tf.Variable(np.float32([1, 2]), use_resource=False)
+    s().run(v + 1.0)
+
+
+def shapes_that_differ(s):
+    x, y = tf.placeholder(tf.float32, None), tf.placeholder(tf.float32, None)
+    with on(1):
+        z = tf.matmul(x, y)
+    s().run(z, {x: np.ones([2, 3], np.float32), y: np.ones([2, 3], np.float32)})
+
+
+def gather_outside(s):
+    i = tf.placeholder(tf.int32, [None])
+    with on(1):
+        z = tf.gather(tf.constant([1.0, 2.0]), i)
+    s().run(z, {i: [7]})
+
+
+def time_is_up(s):
+    with on(1):
+        q = tf.FIFOQueue(10, [tf.float32], shapes=[[]])
+    s().run(q.dequeue(), options=tf.RunOptions(timeout_in_ms=100))
+
+
+error_of("error_placeholder_not_fed", unfed)
+error_of("error_uninitialised", uninitialised)
+error_of("error_uninitialised_reference", uninitialised_reference)
+error_of("error_shapes", shapes_that_differ)
+error_of("error_gather_outside", gather_outside)
+error_of("error_time_is_up", time_is_up)
+
+
+@graph
+def assertion(s):
+    x = tf.placeholder(tf.int32, [])
+    with on(1), tf.control_dependencies([tf.Assert(x > 0, [x])]):
+        y = tf.identity(x)
+    session = s()
+    values = [session.run(y, {x: 3})]
+    try:
+        session.run(y, {x: -3})
+    except tf.errors.OpError as error:
+        values.append(np.int32(error.error_code))
+    return values
+
+
+@graph
+def containers(s):
+    with on(1), tf.container("here"):
+        v = tf.get_variable("v", initializer=np.float32([1, 2]), use_resource=True)
+    session = s()
+    session.run(v.initializer)
+    return [session.run(v), session.run(tf.is_variable_initialized(v))]
+
+
+@graph
+def make_callable(s):
+    x = tf.placeholder(tf.float32, [2])
+    with on(1):
+        y = x * 3.0
+    return [s().make_callable(y, [x])(np.float32([1, 2]))]
+
+
+def ports(count):
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    numbers = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return numbers
+
+
+def run_graph(function, target):
+    tf.reset_default_graph()
+    with tf.Graph().as_default():
+        opened = []
+
+        def session():
+            config = tf.ConfigProto(isolate_session_state=True) if target else tf.ConfigProto()
+            opened.append(tf.Session(target, config=config))
+            return opened[-1]
+
+        try:
+            values = function(session)
+        finally:
+            for each in opened:
+                each.close()
+    return [np.asarray(value) for value in (values if isinstance(values, (list, tuple)) else [values])]
+
+
+def equal(a, b):
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    if a.dtype.kind == "f":
+        return np.allclose(a.astype(np.float64), b.astype(np.float64), rtol=1e-6, atol=1e-6)
+    return bool((a == b).all())
+
+
+def compare(target, names, refused):
+    global CLUSTER
+    failed = 0
+    for function in GRAPHS:
+        if names and function.__name__ not in names:
+            continue
+        CLUSTER = False
+        expected = run_graph(function, "")
+        CLUSTER = True
+        try:
+            got = run_graph(function, target)
+            same = len(got) == len(expected) and all(equal(a, b) for a, b in zip(got, expected))
+            what = "same" if same else f"DIFFERS: {got} and not {expected}"
+        except Exception as error:  # what a graph meets is this program's result
+            said = " | ".join(str(getattr(error, "message", error)).splitlines()[-3:])
+            same, what = False, f"FAILED: {type(error).__name__}: {said[:300]}"
+            kinds = (tf.errors.UnimplementedError, tf.errors.InvalidArgumentError, tf.errors.OutOfRangeError)
+            if function.__name__ in refused and isinstance(error, kinds):
+                same, what = True, f"refused: {said[:100]}"
+        failed += not same
+        print(f"{function.__name__}: {what}", flush=True)
+    print(f"{len(GRAPHS)} graphs, {failed} differ", flush=True)
+    return failed
+
+
+def ours(rivulet, addresses, task):
+    process = subprocess.Popen(
+        [rivulet, "graph", "worker", "--cluster", "worker=" + ",".join(addresses), "--job", "worker", "--task",
+         str(task), "--insecure"], stdout=subprocess.PIPE, text=True)
+    process.stdout.readline()
+    return process
+
+
+THEIRS = """
+import os, sys
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+import tensorflow.compat.v1 as tf
+server = tf.train.Server(tf.train.ClusterSpec({"worker": sys.argv[1].split(",")}), job_name="worker", task_index=int(sys.argv[2]))
+print("serves", flush=True)
+server.join()
+"""
+
+
+def theirs(addresses, task):
+    process = subprocess.Popen([sys.executable, "-c", THEIRS, ",".join(addresses), str(task)], stdout=subprocess.PIPE,
+                               text=True)
+    process.stdout.readline()
+    return process
+
+
+def main():
+    rivulet, mode, names = sys.argv[1], sys.argv[2], sys.argv[3:]
+    addresses = [f"127.0.0.1:{port}" for port in ports(2)]
+    first = theirs if mode == "worker" else lambda a, t: ours(rivulet, a, t)
+    second = theirs if mode == "master" else lambda a, t: ours(rivulet, a, t)
+    processes = [first(addresses, 0), second(addresses, 1)]
+    try:
+        return 1 if compare(f"grpc://{addresses[0]}", names, REFUSED.get(mode, set())) else 0
+    finally:
+        for process in processes:
+            process.kill()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

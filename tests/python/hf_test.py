@@ -1,0 +1,210 @@
+"""rivulet.hf: a PEFT model's adapter is federated, under PEFT's names, and its base stays where it is."""
+
+import copy
+import unittest
+
+import packaged
+import harness
+import rivulet
+
+NAMES = ["base_model.model.classifier.weight", "base_model.model.dense.lora_A.weight", "base_model.model.dense.lora_B.weight"]
+
+
+def torn_model():
+    """A module with the structure and names of a PEFT model: a Linear with an adapter, and one that is saved whole."""
+    import torch
+
+    class Wrapped(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.base_layer = torch.nn.Linear(4, 5)
+            self.lora_A = torch.nn.ModuleDict({"default": torch.nn.Linear(4, 2, bias=False)})
+            self.lora_B = torch.nn.ModuleDict({"default": torch.nn.Linear(2, 5, bias=False)})
+            torch.nn.init.zeros_(self.lora_B["default"].weight)
+
+        def forward(self, x):
+            return self.base_layer(x) + 2 * self.lora_B["default"](self.lora_A["default"](x))
+
+    class Saved(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.original_module = torch.nn.Linear(5, 3, bias=False)
+            self.modules_to_save = torch.nn.ModuleDict({"default": torch.nn.Linear(5, 3, bias=False)})
+
+        def forward(self, x):
+            return self.modules_to_save["default"](x)
+
+    class Inner(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.dense, self.classifier = Wrapped(), Saved()
+
+        def forward(self, x):
+            return self.classifier(torch.relu(self.dense(x)))
+
+    class Base(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = Inner()
+
+    class Model(torch.nn.Module):
+        active_adapter = "default"
+
+        def __init__(self):
+            super().__init__()
+            self.base_model = Base()
+            for name, parameter in self.named_parameters():
+                parameter.requires_grad = "lora_" in name or "modules_to_save" in name
+
+        def forward(self, x):
+            return self.base_model.model(x)
+
+    torch.manual_seed(3)
+    return Model()
+
+
+def trained(model, context):
+    """Three steps on examples of this client's own."""
+    import torch
+
+    draws = torch.Generator().manual_seed(sum(context.client.encode()))
+    x = torch.randn(8, 4, generator=draws)
+    labels = (x.sum(1) > 0).long()
+    optimizer = torch.optim.SGD([each for each in model.parameters() if each.requires_grad], lr=0.5)
+    for _ in range(3):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(model(x), labels)
+        loss.backward()
+        optimizer.step()
+    return float(loss)
+
+
+SCENARIO = {
+    "run": {"name": "adapters", "rounds": 3, "keep_models": "all"},
+    "data": {"partition": {"clients": 4}},
+    "server": {"clients_per_round": 4},
+}
+
+
+@packaged.needs_torch
+class Adapters(packaged.ProgramTest):
+    def setUp(self):
+        super().setUp()
+        self.work_in_folder()
+
+    def test_a_run_moves_the_adapter_and_nothing_else(self):
+        import numpy as np
+
+        model = torn_model()
+        base = copy.deepcopy(model.state_dict())
+        section = rivulet.hf.scenario(model)
+        self.assertEqual(section, {"model": {"arrays": "adapter.safetensors"}})
+        run = rivulet.simulate(
+            {**section, **SCENARIO}, client_fn=lambda name: rivulet.hf.client(torn_model(), trained, examples=8), workers=2
+        )
+        first, last = run.model(0), run.model()
+        self.assertEqual(sorted(last), NAMES)
+        for name in NAMES:
+            self.assertGreater(abs(last[name] - first[name]).max(), 1e-3, name)
+        losses = [row["train_loss"] for row in run.history.rows("SELECT train_loss FROM rounds ORDER BY round")]
+        self.assertLess(losses[-1], losses[0])
+        rivulet.hf.load(model, last)
+        for name, array in rivulet.hf.params(model).items():
+            self.assertTrue(np.array_equal(array, last[name]))
+        for name, tensor in model.state_dict().items():
+            if "base_layer" in name or "original_module" in name:
+                self.assertTrue((tensor == base[name]).all(), name)
+
+    def test_a_frozen_A_keeps_its_first_values(self):
+        import numpy as np
+
+        section = rivulet.hf.scenario(torn_model(), path="a.safetensors", freeze_a=True)
+        self.assertEqual(section["model"]["freeze"], ["base_model.model.dense.lora_A.weight"])
+        scenario = {**SCENARIO, "server": {"clients_per_round": 4, "lora": "freeze_a"}}
+
+        def of_b(name):
+            model = torn_model()
+            model.base_model.model.dense.lora_A.requires_grad_(False)
+            return rivulet.hf.client(model, trained, examples=8)
+
+        run = rivulet.simulate({**section, **scenario}, client_fn=of_b, workers=1)
+        first, last = run.model(0), run.model()
+        self.assertTrue(np.array_equal(first[NAMES[1]], last[NAMES[1]]))
+        self.assertFalse(np.array_equal(first[NAMES[2]], last[NAMES[2]]))
+
+    def test_stacked_adapters_are_of_peft_s_layout_too(self):
+        scenario = {**SCENARIO, "server": {"clients_per_round": 4, "lora": "stack"}}
+        run = rivulet.simulate(
+            {**rivulet.hf.scenario(torn_model()), **scenario},
+            client_fn=lambda name: rivulet.hf.client(torn_model(), trained, examples=8),
+            workers=2,
+        )
+        dropped = [row["value"] for row in run.history.rows("SELECT value FROM metrics WHERE name = 'server/lora_dropped'")]
+        self.assertEqual(len(dropped), 3)
+        losses = [row["train_loss"] for row in run.history.rows("SELECT train_loss FROM rounds ORDER BY round")]
+        self.assertLess(losses[-1], losses[0])
+
+    def test_a_client_measures_a_version(self):
+        client = rivulet.hf.client(torn_model(), trained, lambda model, context: {"loss": 2.5, "exact_match": 0.5}, examples=8)
+        told = client.evaluate(rivulet.hf.params(client.model), rivulet.Context(client="a"))
+        self.assertEqual((told.examples, dict(told.metrics)), (8, {"loss": 2.5, "exact_match": 0.5}))
+        with self.assertRaises(NotImplementedError):
+            rivulet.hf.client(torn_model(), trained, examples=8).evaluate({}, rivulet.Context())
+
+    def test_adapters_of_another_configuration_are_refused(self):
+        import numpy as np
+
+        model = torn_model()
+        before = rivulet.hf.params(model)
+        for change, sentence in (
+            ({NAMES[1]: np.zeros((3, 4), np.float32)}, "is \\(3, 4\\) in the run and \\(2, 4\\) in the model"),
+            ({"other": np.zeros(1, np.float32)}, "'other' is missing in the model"),
+        ):
+            with self.assertRaisesRegex(rivulet.RivuletError, sentence):
+                rivulet.hf.load(model, {**before, **change})
+        with self.assertRaisesRegex(rivulet.RivuletError, "is missing in the run"):
+            rivulet.hf.load(model, {NAMES[0]: before[NAMES[0]]})
+        for name, array in rivulet.hf.params(model).items():
+            self.assertTrue(np.array_equal(array, before[name]))
+
+    def test_models_without_an_adapter_are_refused(self):
+        import torch
+
+        plain = torch.nn.Linear(2, 2)
+        with self.assertRaisesRegex(rivulet.RivuletError, "no single active adapter"):
+            rivulet.hf.client(plain, trained, examples=1)
+        plain.active_adapter = "default"
+        with self.assertRaisesRegex(rivulet.RivuletError, "has no LoRA tensors"):
+            rivulet.hf.scenario(plain)
+        half = torn_model()
+        half.base_model.model.dense.lora_A.half()
+        with self.assertRaisesRegex(rivulet.RivuletError, "autocast_adapter_dtype"):
+            rivulet.hf.params(half)
+
+
+@packaged.needs_torch
+@unittest.skipUnless(packaged.installed("peft") and packaged.installed("transformers"), "needs PEFT and transformers")
+class WithPeft(packaged.ProgramTest):
+    def setUp(self):
+        super().setUp()
+        self.work_in_folder()
+
+    def test_names_are_those_of_pefts_file(self):
+        import peft
+        import transformers
+
+        config = transformers.GPT2Config(vocab_size=11, n_positions=8, n_embd=8, n_layer=1, n_head=2)
+        model = peft.get_peft_model(
+            transformers.GPT2LMHeadModel(config),
+            peft.LoraConfig(r=2, target_modules=["c_attn", "wte"], modules_to_save=["ln_f"], fan_in_fan_out=True),
+        )
+        model.save_pretrained("saved")
+        saved = rivulet.load_safetensors("saved/adapter_model.safetensors")
+        ours = rivulet.hf.params(model)
+        self.assertEqual(sorted(ours), sorted(name for name in saved if "wte.weight" not in name and "lm_head" not in name))
+        for name, array in ours.items():
+            self.assertTrue((array == saved[name]).all(), name)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -212,7 +212,9 @@ TEST_F(SecureAggregatorsTest, AggregatorKilledAtAStep_LosesTheWordsItHad_AndNoAn
         if (row.status == "folded") continue;
         lost[std::stoll(row.client_id.substr(row.client_id.find('-') + 1))] = {{.round = 2, .step = kSumStep}};
       }
-      if (step != kSumStep) EXPECT_THAT(lost, IsEmpty());
+      if (step != kSumStep) {
+        EXPECT_THAT(lost, IsEmpty());
+      }
       const Trace plain = lost.empty() ? all : Run(scenario, db + "-plain", lost);
       EXPECT_EQ(secure.digests, plain.digests);
     }

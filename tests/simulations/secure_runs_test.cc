@@ -538,17 +538,26 @@ TEST_F(SecureRunsTest, RevocationLists_TravelWithTheCohort_AndNeverGoBack) {
   Scenario scenario = Secure(Plain());
   scenario.run.rounds = 1;
   scenario.server.max_attempts = 1;
-  const NodeIdentity own = *testing::IdentityOf(authority_, "client-00003");
+  const std::shared_ptr<const NodeIdentity> own = testing::IdentityOf(authority_, "client-00003");
   std::mutex mutex;
   std::set<std::string> reasons;
   const auto run = [&](const std::string& db, int64_t number) {
     Deployed changed = WithCertificates(db);
     changed.coordinator = [&, with = changed.coordinator](CoordinatorOptions& options) {
       with(options);
-      NodeIdentity identity = *options.identity();
-      identity.revoked_pem = authority_.RevocationListPem({"0a"}, number);
-      identity.revoked = ReadRevocationList(identity.revoked_pem, "a list", identity.authority).value();
-      options.identity = [shared = std::make_shared<const NodeIdentity>(std::move(identity))] { return shared; };
+      const auto plain = options.identity();
+      auto identity = std::make_shared<NodeIdentity>();
+      identity->name = plain->name;
+      identity->hosts = plain->hosts;
+      identity->serial = plain->serial;
+      identity->validity = plain->validity;
+      identity->certificate_pem = plain->certificate_pem;
+      identity->key_pem = plain->key_pem;
+      identity->authority_pem = plain->authority_pem;
+      identity->authority = ReadCertificate(plain->authority_pem, "the authority").value();
+      identity->revoked_pem = authority_.RevocationListPem({"0a"}, number);
+      identity->revoked = ReadRevocationList(identity->revoked_pem, "a list", identity->authority).value();
+      options.identity = [identity] { return identity; };
     };
     changed.agent = [&, with = changed.agent](AgentOptions& agent, int64_t i) {
       with(agent, i);
@@ -564,8 +573,8 @@ TEST_F(SecureRunsTest, RevocationLists_TravelWithTheCohort_AndNeverGoBack) {
   };
   EXPECT_OK(run("first.sqlite", 5).status);
   SeenRevocations again(FileSystem::Default(), Path("seen-3"));
-  ASSERT_TRUE(again.Newest(own).has_value());
-  EXPECT_EQ(again.Newest(own)->number, 5);
+  ASSERT_TRUE(again.Newest(*own).has_value());
+  EXPECT_EQ(again.Newest(*own)->number, 5);
   EXPECT_OK(run("same.sqlite", 5).status);
   // Some say that the sum was read without their last step.
   EXPECT_THAT(reasons, ::testing::Each(::testing::Not(HasSubstr("has the number"))));

@@ -36,11 +36,14 @@ Status CheckOptions(const NamedPreset& preset, const PresetOptions& options) {
     return InvalidArgument("the preset '{}' has a fixed vocabulary and window; neither classes nor input can be chosen",
                            preset.name);
   const bool own_loss = options.loss.empty() || options.loss == "sparse_softmax_cross_entropy";
-  if (preset.fixed && (!own_loss || !options.loss_settings.empty() || !options.metrics.empty()))
-    return InvalidArgument(
-        "the preset '{}' counts no padding, in its loss and in its accuracy; neither model.objective nor model.metrics "
-        "can be chosen",
-        preset.name);
+  if (preset.fixed && (!own_loss || !options.loss_settings.empty()))
+    return InvalidArgument("the preset '{}' counts no padding in its loss; model.objective cannot be chosen",
+                           preset.name);
+  const auto other = std::ranges::find_if(
+      options.metrics, [](const std::string& name) { return name != "accuracy" && name != "perplexity"; });
+  if (preset.fixed && other != options.metrics.end())
+    return InvalidArgument("the preset '{}' counts no padding, and has no metric '{}'; it has accuracy and perplexity",
+                           preset.name, *other);
   if (options.classes < 0 || options.classes == 1)
     return InvalidArgument("a classifier has two classes or more, not {}", options.classes);
   if (!options.normalization.empty()) {

@@ -89,6 +89,14 @@ Output MeanOf(const Scope& scope, Output values, std::string_view name) {
   return scope.Op("Mean", {values, scope.Const(std::move(axes), fmt::format("{}/axes", name))}, {}, name);
 }
 
+Output MeanOfCounted(const Scope& scope, Output values, Output counted, std::string_view name) {
+  const Scope s = scope.SubScope(fmt::format("{}_of", name));
+  const Output rows = s.Const(Tensor::Of<int32_t>({1}, {0}), "rows");
+  const Output sum = s.Op("Sum", {s.Op("Mul", {values, counted}), rows});
+  const Output total = s.Op("Maximum", {s.Op("Sum", {counted, rows}), s.Const(1.0f, "one")});
+  return scope.Op("RealDiv", {sum, total}, {}, name);
+}
+
 Output OneHotOf(const Scope& scope, const ScoredTargets& targets) {
   const Output depth = scope.Const(Tensor::Scalar(static_cast<int32_t>(targets.classes)), "one_hot/depth");
   const Output on = scope.Const(1.0f, "one_hot/on"), off = scope.Const(0.0f, "one_hot/off");

@@ -31,6 +31,7 @@ std::string_view NameOf(TargetKind kind);
 struct ScoredTargets {
   Output scores, target;
   int64_t classes = 0;  // of kClass
+  Output counted = {};  // of kClass: 1 for a row that counts and 0 for one that does not, float32; empty: all do
 };
 
 // The loss of each element, or of each row, whose mean training minimises.
@@ -58,6 +59,8 @@ struct ObjectiveRegistration {
 #define RIVULET_OBJECTIVE(variable, ...) \
   [[maybe_unused]] static const ::rivulet::ObjectiveRegistration variable(::rivulet::ObjectiveKind __VA_ARGS__)
 
+// The mean over the rows that count, 0 where none does, as the node `name`.
+Output MeanOfCounted(const Scope& scope, Output values, Output counted, std::string_view name);
 // The mean over all elements, as the node `name`.
 Output MeanOf(const Scope& scope, Output values, std::string_view name);
 // One for the label's class, zero for the others, and no gradient.

@@ -31,6 +31,16 @@ Output SoftmaxCrossEntropyOfClass(const Scope& scope, const ScoredTargets& targe
   return weights ? scope.Op("Mul", {loss, weights}, {}, "weighted_loss") : loss;
 }
 
+Setting IgnoreLabel() {
+  Setting ignored =
+      Integer("ignore_label", -100,
+              "Label that counts for nothing: in the loss, in `accuracy` and in `perplexity`, whose means "
+              "are over the others. Where it is given, as PyTorch's ignore_index.");
+  ignored.default_in_words = "no label is ignored";
+  ignored.example = "-1";
+  return ignored;
+}
+
 Setting LabelSmoothing() {
   Setting smoothing =
       Float("label_smoothing", 0, "Share of the target that is spread evenly over all classes.").Between(0, 1);

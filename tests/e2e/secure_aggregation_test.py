@@ -71,6 +71,36 @@ class SecureAggregation(SecureDeployment):
         self.assertEqual([row[:2] for row in found], [(ROUNDS, "evaluate/accuracy"), (ROUNDS, "evaluate/loss")])
         return found
 
+    def test_through_an_aggregator_that_is_killed_the_versions_are_those_of_the_arithmetic(self):
+        self.ca("issue", "aggregator/north", "--host", "127.0.0.1", "--out", "north")
+        all_of_them = ["--set", f"server.min_reports={CLIENTS}", "--set", "server.lease=4"]
+        coordinator, port = self.start_coordinator("--aggregators", *all_of_them, rounds=100000)
+        aggregator, north = self.start_aggregator(port)
+        clients = {name: self.start_client(name, north if i < 3 else port) for i, name in enumerate(self.names)}
+        self.wait_for(lambda: self.committed(DB) >= 2, "two commits")
+        # A sum that lacks the words it had is abandoned, and the next attempt has all clients again.
+        aggregator.kill()
+        aggregator.wait()
+        aggregator, _ = self.start_aggregator(port, at=north)
+        before = self.committed(DB)
+        self.wait_for(lambda: self.committed(DB) >= before + 2, "two rounds more")
+        for process in (coordinator, aggregator, *clients.values()):
+            process.kill()
+            process.wait()
+        # An attempt that is made again trains with another stream, so that only versions before it are the simulation's.
+        rounds = self.committed(DB)
+        again = self.query("SELECT min(round) FROM rounds WHERE attempt > 1", db=DB)[0][0] or rounds + 1
+        self.simulate("--rounds", rounds, *settings(CLIENTS), "--set", "privacy.secure=arithmetic", db="simulated.sqlite")
+        self.assertEqual(self.digests(DB)[:again - 1], self.digests("simulated.sqlite")[:again - 1])
+
+    def start_aggregator(self, port, at=0):
+        process = self.start("aggregator", "--parent", f"127.0.0.1:{port}", "--listen", f"127.0.0.1:{at}", "--tls", "north")
+        line = process.stdout.readline()
+        match = re.fullmatch(r"listening on 127\.0\.0\.1:(\d+)\n", line)
+        if not match:
+            self.fail(f"{line}{process.stderr.read()}")
+        return self.follow(process, "north"), int(match.group(1))
+
     def test_killed_coordinator_makes_the_attempt_anew_and_changes_no_bit(self):
         # It goes on for as long as this test needs; how far it has come then is how far the simulation is to come.
         coordinator, port = self.start_coordinator(rounds=100000)

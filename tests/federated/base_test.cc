@@ -14,6 +14,7 @@
 namespace rivulet {
 namespace {
 
+using ::rivulet::testing::StatusIs;
 using ::testing::HasSubstr;
 
 class BaseTest : public ::testing::Test {
@@ -180,7 +181,8 @@ TEST_F(BaseTest, ModelOverABase_HasADigestOfBothAndAFileOfTheRest) {
   EXPECT_EQ(layout->base_variables()[0].name, "b");
   EXPECT_EQ(std::vector<int>(layout->declaration_order().begin(), layout->declaration_order().end()),
             std::vector<int>{0});
-  const auto alone = ModelLayout::Create({{both[1]}});
+  const std::vector<VariableSpec> rest = {both[1]};
+  const auto alone = ModelLayout::Create(rest);
   ASSERT_OK(alone.status());
 
   const Model model(std::make_shared<const ModelLayout>(*layout)), plain(std::make_shared<const ModelLayout>(*alone));
@@ -210,7 +212,7 @@ TEST_F(BaseTest, ModelOverABase_HasADigestOfBothAndAFileOfTheRest) {
               HasSubstr("and the base here is"));
 
   EXPECT_THAT(ErrorOf(ModelLayout::Create(both)), HasSubstr("'b' is of a base, and the model names none"));
-  EXPECT_THAT(ErrorOf(ModelLayout::Create({{both[1]}}, digest)), HasSubstr("has no variable of it"));
+  EXPECT_THAT(ErrorOf(ModelLayout::Create(rest, digest)), HasSubstr("has no variable of it"));
 }
 
 }  // namespace

@@ -164,7 +164,7 @@ class Bases(Federation):
         self.relay.stop()
         self.coordinate(SCENARIO)
         self.clients()
-        newest = self.query("SELECT bytes_down FROM client_rounds WHERE run_id = (SELECT max(run_id) FROM runs)")
+        newest = self.query("SELECT bytes_down FROM client_rounds WHERE run_id = (SELECT run_id FROM runs ORDER BY created_at DESC LIMIT 1)")
         self.assertEqual(len(newest), 6)
         for (down,) in newest:
             self.assertLessEqual(down, self.adapter_bytes + 4096)
@@ -222,7 +222,7 @@ class Bases(Federation):
             self.clients(base_dir=folder)
             self.assertEqual(kept.read_bytes(), whole)
             newest = self.query(
-                "SELECT sum(bytes_down) FROM client_rounds WHERE round = 1 AND run_id = (SELECT max(run_id) FROM runs)"
+                "SELECT sum(bytes_down) FROM client_rounds WHERE round = 1 AND run_id = (SELECT run_id FROM runs ORDER BY created_at DESC LIMIT 1)"
             )
             self.assertLessEqual(abs(newest[0][0] - fetched - 2 * self.adapter_bytes), 2 * 4096, name)
 

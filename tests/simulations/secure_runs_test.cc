@@ -621,6 +621,7 @@ TEST_F(SecureRunsTest, SimulatedCohortOf120_IsThePlainRun) {
   scenario.run.rounds = 1;
   scenario.data.partition.clients = 120;
   scenario.server.clients_per_round = 120;
+  scenario.secure.drop_out = 0.02;  // six neighbours
   const Trace plain = Simulate(scenario, 3, "plain.sqlite"), secure = Simulate(Secure(scenario), 3, "secure.sqlite");
   ASSERT_OK(secure.status);
   EXPECT_EQ(secure.digests, plain.digests);

@@ -74,7 +74,10 @@ class TaskProcess {
     pid_ = 0;
   }
   // As a machine that hangs: connections stay, and nothing answers.
-  void Freeze() { kill(pid_, SIGSTOP); }
+  void Freeze() {
+    kill(pid_, SIGSTOP);
+    waitpid(pid_, nullptr, WUNTRACED);  // until all of its threads have stopped
+  }
   void Thaw() { kill(pid_, SIGCONT); }
 
  private:

@@ -30,8 +30,7 @@ class Builder {
 
   StatusOr<ModelDef> Build() {
     RIVULET_ASSIGN_OR_RETURN(objective_, FindObjective(options_.target, options_.loss, options_.loss_settings));
-    if (const auto given = options_.loss_settings.find("ignore_label"); given != options_.loss_settings.end())
-      ignored_ = std::get<int64_t>(given->second);
+    ignored_ = IgnoredLabel(options_.loss_settings);
     for (const InputSpec& input : InputsOf(options_)) RIVULET_RETURN_IF_ERROR(AddInput(input));
     RIVULET_RETURN_IF_ERROR(Evaluation());
     model_.eval_loss = model_.train_loss = "loss";
@@ -95,9 +94,11 @@ class Builder {
     Loss(scope_, logits);
     RIVULET_RETURN_IF_ERROR(scope_.status());
     RIVULET_ASSIGN_OR_RETURN(model_.metrics, AddMetrics(scope_, options_.target,
-                                                        {logits, flat_label_, classes_, counted_}, options_.metrics));
+                                                        {logits, flat_label_, classes_, counted_, PositionsOf(scores)}, options_.metrics));
     return scope_.status();
   }
+
+  int64_t PositionsOf(const Output& scores) const { return positions_ ? scores.shape().dim(1) : 1; }
 
   Status CheckOutput(const Output& scores) const {
     const bool known = scores && scores.shape().known_rank() && scores.dtype() == DType::kFloat32;
@@ -141,8 +142,7 @@ class Builder {
     counted_ ? MeanOfCounted(scope, losses, counted_, "loss") : MeanOf(scope, losses, "loss");
   }
 
-  // Rows of the ignored label have class 0 and count for nothing. The op refuses others beyond the
-  // classes.
+  // Rows of the ignored label get class 0, as the loss's op refuses labels beyond the classes, and the weight 0.
   void Ignore() {
     const Scope s = scope_.SubScope("ignored");
     const Output counts = s.Op("NotEqual", {flat_label_, s.Const(Tensor::Scalar(*ignored_), "label")});

@@ -56,11 +56,12 @@ StatusOr<ModelDef> NextTokenModel(int64_t vocabulary, int64_t length, int64_t pa
   model.train_loss = "loss";
   model.eval_loss = "loss";
   model.metrics = {{"accuracy", "accuracy"}};
-  if (std::ranges::find(metrics, "perplexity") != metrics.end()) {
-    const std::vector<std::string> more = {"perplexity"};
+  std::vector<std::string> more(metrics.begin(), metrics.end());
+  std::erase(more, "accuracy");
+  if (!more.empty()) {
     RIVULET_ASSIGN_OR_RETURN(const auto added,
-                             AddMetrics(scope, TargetKind::kClass, {rows, next, vocabulary, counts}, more));
-    model.metrics.push_back(added[0]);
+                             AddMetrics(scope, TargetKind::kClass, {rows, next, vocabulary, counts, length}, more));
+    model.metrics.insert(model.metrics.end(), added.begin(), added.end());
   }
   RIVULET_ASSIGN_OR_RETURN(model.variables, VariablesOf(model.graph));
   return model;

@@ -1,6 +1,7 @@
 #include "engine/presets/presets.h"
 
 #include <algorithm>
+#include <set>
 
 #include "engine/base/join.h"
 #include "engine/base/nearest.h"
@@ -39,11 +40,12 @@ Status CheckOptions(const NamedPreset& preset, const PresetOptions& options) {
   if (preset.fixed && (!own_loss || !options.loss_settings.empty()))
     return InvalidArgument("the preset '{}' counts no padding in its loss; model.objective cannot be chosen",
                            preset.name);
-  const auto other = std::ranges::find_if(
-      options.metrics, [](const std::string& name) { return name != "accuracy" && name != "perplexity"; });
+  static const std::set<std::string_view> of_text = {"accuracy", "exact_match", "perplexity"};
+  const auto other = std::ranges::find_if(options.metrics, [](const auto& name) { return !of_text.contains(name); });
   if (preset.fixed && other != options.metrics.end())
-    return InvalidArgument("the preset '{}' counts no padding, and has no metric '{}'; it has accuracy and perplexity",
-                           preset.name, *other);
+    return InvalidArgument(
+        "the preset '{}' counts no padding, and has no metric '{}'; it has accuracy, exact_match and perplexity",
+        preset.name, *other);
   if (options.classes < 0 || options.classes == 1)
     return InvalidArgument("a classifier has two classes or more, not {}", options.classes);
   if (!options.normalization.empty()) {

@@ -18,6 +18,7 @@ Output AccuracyOfLabels(const Scope& scope, const ScoredTargets& targets, const 
 
 RIVULET_METRIC(accuracy_registration, {.name = "accuracy",
                                        .doc = "share of examples, positions or labels that are predicted right",
+                                       .weighted = true,
                                        .of_class = AccuracyOfClass,
                                        .of_labels = AccuracyOfLabels});
 

@@ -10,13 +10,14 @@ namespace rivulet {
 namespace {
 
 constexpr double kUnitsOfLoss = 65536, kLowHalf = 1 << 20;
-constexpr float kMostLoss = 16384;  // of one row: an infinite loss stays a number, and perplexity is infinite anyway
+constexpr float kMostLoss = 16384;  // of one row, in the place of infinity and NaN; its perplexity is infinite
 
 Output PerplexityCounts(const Scope& scope, const ScoredTargets& targets, const MetricRequest& request) {
   const Scope s = scope.SubScope(request.name + "_of");
   const auto whole = [&](Output x) { return s.Op("Cast", {x}, {{"DstT", DType::kInt64}}); };
-  const Output loss = s.Op("Minimum", {s.Op("SparseSoftmaxCrossEntropyWithLogits", {targets.scores, targets.target}),
-                                       s.Const(kMostLoss, "most")});
+  const Output given = s.Op("SparseSoftmaxCrossEntropyWithLogits", {targets.scores, targets.target});
+  const Output most = s.Const(kMostLoss, "most");
+  const Output loss = s.Op("SelectV2", {s.Op("Less", {given, most}), given, most});
   const Output counted = whole(targets.counted ? targets.counted : s.Op("OnesLike", {loss}));
   const Output units = whole(s.Op("Round", {s.Op("Mul", {loss, s.Const(static_cast<float>(kUnitsOfLoss), "units")})}));
   const Output sum = SumOfRows(s, s.Op("Mul", {units, counted}));
@@ -38,6 +39,7 @@ RIVULET_METRIC(
     {.name = "perplexity",
      .doc = "exp of the mean cross-entropy of all labels, each of which counts the same in whatever batch or "
             "client it is; with that mean as `perplexity_loss`",
+     .weighted = true,
      .of_class = PerplexityCounts,
      .finish = PerplexityOf});
 

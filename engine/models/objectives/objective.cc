@@ -78,6 +78,15 @@ std::vector<std::string> ObjectiveNames(TargetKind kind) {
   return names;
 }
 
+std::optional<int64_t> IgnoredLabel(const SettingValues& given) {
+  const auto found = given.find("ignore_label");
+  if (found == given.end()) return std::nullopt;
+  if (const auto* one = std::get_if<int64_t>(&found->second)) return *one;
+  const auto* list = std::get_if<std::vector<int64_t>>(&found->second);
+  if (list == nullptr || list->empty()) return std::nullopt;
+  return list->front();
+}
+
 void ForEachObjective(std::function<void(const ObjectiveKind&)> visit) { Objectives().ForEach(std::move(visit)); }
 
 ObjectiveRegistration::ObjectiveRegistration(ObjectiveKind kind) { Objectives().Add(std::move(kind)); }

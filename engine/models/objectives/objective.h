@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,6 +33,7 @@ struct ScoredTargets {
   Output scores, target;
   int64_t classes = 0;  // of kClass
   Output counted = {};  // of kClass: 1 for a row that counts and 0 for one that does not, float32; empty: all do
+  int64_t positions = 1;  // of kClass: rows of one example
 };
 
 // The loss of each element, or of each row, whose mean training minimises.
@@ -50,6 +52,8 @@ struct ObjectiveKind {
 // INVALID_ARGUMENT as Settings::Read.
 StatusOr<Objective> FindObjective(TargetKind kind, std::string_view name, const SettingValues& given = {});
 std::vector<std::string> ObjectiveNames(TargetKind kind);  // the usual one first
+// The setting "ignore_label" of those that an objective has taken. Nothing: every label counts.
+std::optional<int64_t> IgnoredLabel(const SettingValues& given);
 // Calls `visit` for every objective, those that will be registered included.
 void ForEachObjective(std::function<void(const ObjectiveKind&)> visit);
 

@@ -32,12 +32,12 @@ Output SoftmaxCrossEntropyOfClass(const Scope& scope, const ScoredTargets& targe
 }
 
 Setting IgnoreLabel() {
-  Setting ignored =
-      Integer("ignore_label", -100,
-              "Label that counts for nothing: in the loss, in `accuracy` and in `perplexity`, whose means "
-              "are over the others. Where it is given, as PyTorch's ignore_index.");
+  Setting ignored = Integers("ignore_label", std::vector<int64_t>(),
+                             "Label that counts for nothing, such as PyTorch's ignore_index -100. The loss and the "
+                             "metrics `accuracy`, `exact_match` and `perplexity` are of the other labels.")
+                        .Items(0, 1);
   ignored.default_in_words = "no label is ignored";
-  ignored.example = "-1";
+  ignored.example = "-100";
   return ignored;
 }
 
@@ -50,7 +50,7 @@ Setting LabelSmoothing() {
 
 RIVULET_OBJECTIVE(sparse_softmax_registration, {.name = "sparse_softmax_cross_entropy",
                                                 .doc = "cross-entropy of the softmax over the scores, of a class",
-                                                .settings = {ClassWeights(), LabelSmoothing()},
+                                                .settings = {ClassWeights(), LabelSmoothing(), IgnoreLabel()},
                                                 .of_class = SoftmaxCrossEntropyOfClass});
 
 }  // namespace

@@ -195,6 +195,10 @@ std::vector<Effect> OwnEffects() {
       {"model.onnx", "m.onnx", [=](auto& s) { return s.model.onnx == cwd("m.onnx") && s.model.preset.empty(); }},
       {"model.arrays", "i.safetensors",
        [=](auto& s) { return s.model.arrays == cwd("i.safetensors") && s.model.preset.empty(); }},
+      {"model.base",
+       "b.safetensors",
+       [=](auto& s) { return s.model.base == cwd("b.safetensors"); },
+       {{"model.arrays", "i.safetensors"}}},
       {"model.loss", "l", [](auto& s) { return s.model.loss == "l"; }, graph},
       {"model.metrics", "[\"a\", \"b\"]",
        [](auto& s) {
@@ -312,6 +316,10 @@ std::vector<Effect> OwnEffects() {
       {"data.name", "ward", [](auto& s) { return s.data.name == "ward"; }},
       {"server.staging_megabytes", "1", [](auto& s) { return s.server.staging_megabytes == 1; }},
       {"server.checkpoint_reports", "true", [](auto& s) { return s.server.checkpoint_reports; }},
+      {"server.serve_base",
+       "false",
+       [](auto& s) { return !s.server.serve_base; },
+       {{"model.arrays", "i.safetensors"}, {"model.base", "b.safetensors"}}},
       {"server.sum_bits", "32", [](auto& s) { return s.server.sum_bits == 32; }},
       {"privacy.secure", "arithmetic", [](auto& s) { return s.secure.protocol == "arithmetic"; }},
       {"privacy.min_survivors",
@@ -514,13 +522,14 @@ TEST(ScenarioKeys, TheirClassIsWhatTheyDecide) {
     if (key.key_class == KeyClass::kOperation) operation.push_back(key.name);
     if (key.key_class == KeyClass::kPlace) place.push_back(key.name);
   }
-  EXPECT_THAT(operation, ::testing::ElementsAre(
-                             "run.rounds", "run.stop", "run.patience", "run.keep_models", "run.durability",
-                             "run.cache_megabytes", "server.min_clients", "server.min_reports", "server.deadline",
-                             "server.lease", "server.presence", "server.max_attempts", "server.staging_megabytes",
-                             "server.checkpoint_reports", "privacy.epsilon", "privacy.delta", "evaluation.every",
-                             "evaluation.batch_size", "evaluation.federated_every", "evaluation.federated_clients"));
-  EXPECT_THAT(place, ::testing::ElementsAre("model.graph", "model.onnx", "model.arrays", "model.weights",
+  EXPECT_THAT(operation,
+              ::testing::ElementsAre("run.rounds", "run.stop", "run.patience", "run.keep_models", "run.durability",
+                                     "run.cache_megabytes", "server.min_clients", "server.min_reports",
+                                     "server.deadline", "server.lease", "server.presence", "server.max_attempts",
+                                     "server.staging_megabytes", "server.checkpoint_reports", "server.serve_base",
+                                     "privacy.epsilon", "privacy.delta", "evaluation.every", "evaluation.batch_size",
+                                     "evaluation.federated_every", "evaluation.federated_clients"));
+  EXPECT_THAT(place, ::testing::ElementsAre("model.graph", "model.onnx", "model.arrays", "model.base", "model.weights",
                                             "model.columns", "data.train", "data.test", "data.tests", "data.validation",
                                             "data.partition.distribution", "client.input_graph", "algorithm.graph",
                                             "server.fine_tune.data", "selection.trace", "devices.trace"));

@@ -93,8 +93,9 @@ class Builder {
     logits_ = logits.name();
     Loss(scope_, logits);
     RIVULET_RETURN_IF_ERROR(scope_.status());
-    RIVULET_ASSIGN_OR_RETURN(model_.metrics, AddMetrics(scope_, options_.target,
-                                                        {logits, flat_label_, classes_, counted_, PositionsOf(scores)}, options_.metrics));
+    RIVULET_ASSIGN_OR_RETURN(
+        model_.metrics, AddMetrics(scope_, options_.target,
+                                   {logits, flat_label_, classes_, counted_, PositionsOf(scores)}, options_.metrics));
     return scope_.status();
   }
 

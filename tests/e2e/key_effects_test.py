@@ -315,6 +315,14 @@ class KeyEffects(RivuletTest):
         self.refused({"model.class_weights": "[0.5, -1.5]"}, "model.class_weights in", "must hold numbers of at least 0, not -1.5")
         self.refused({"model.class_weights": "[0.5, inf]"}, "must hold finite numbers, not inf")
 
+    def test_model__ignore_label(self):
+        """That it counts for nothing, tests/engine/models/language_test.cc says."""
+        self.changes({"model.ignore_label": 3})
+        self.assertEqual(self.outcome({"model.ignore_label": -100})[0], self.outcome({"model.ignore_label": "[-5]"})[0])
+        self.refused({"model.ignore_label": "[1, 2]"}, "model.ignore_label")
+        self.refused({"model.ignore_label": 3, "model.metrics": '["top_5"]'}, "the metric 'top_5' is of all labels")
+        self.refused({"model.ignore_label": 3, "model.objective": "focal"}, "model.ignore_label", "sparse_softmax_cross_entropy")
+
     def test_model__positive_weight(self):
         self.changes({"model.positive_weight": 3}, {"model.objective": "sigmoid_cross_entropy"})
 

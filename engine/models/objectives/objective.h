@@ -31,8 +31,8 @@ std::string_view NameOf(TargetKind kind);
 // Scores and targets of one batch: rows of one score per class, and the class of each row; or both of one shape.
 struct ScoredTargets {
   Output scores, target;
-  int64_t classes = 0;  // of kClass
-  Output counted = {};  // of kClass: 1 for a row that counts and 0 for one that does not, float32; empty: all do
+  int64_t classes = 0;    // of kClass
+  Output counted = {};    // of kClass: 1 for a row that counts and 0 for one that does not, float32; empty: all do
   int64_t positions = 1;  // of kClass: rows of one example
 };
 

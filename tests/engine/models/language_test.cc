@@ -1,5 +1,7 @@
 // Measures of language models: labels that count for nothing, and means over tokens whatever batch they are in.
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "dataflow/session/session.h"
@@ -8,11 +10,13 @@
 #include "engine/presets/presets.h"
 #include "engine/variables/variables.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/training_step.h"
 
 namespace rivulet {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::Pair;
 
 constexpr int64_t kIgnored = -100;
@@ -22,7 +26,7 @@ StatusOr<ModelDef> TwoPositions(bool ignores) {
   ClassifierOptions options;
   options.inputs = {{"x", {2, 3}, FeatureEncoding::kFloat}};
   if (ignores) options.loss_settings["ignore_label"] = kIgnored;
-  options.metrics = {"accuracy", "perplexity"};
+  options.metrics = {"accuracy", "perplexity", "exact_match"};
   return Classifier(options, ModelBody([](Layers& layers, Output x) {
                       const Scope& scope = layers.scope();
                       const Output scale = layers.Weight(scope, "scale", "value", Shape{1, 1}, Ones());
@@ -65,6 +69,50 @@ TEST(IgnoredLabels, CountForNothing) {
   EXPECT_NEAR(finished.at("_loss"), 1.5 * std::numbers::ln2, 1e-5);
 }
 
+// The first example's only label is right; of the second one is and one is not.
+TEST(IgnoredLabels, ExactMatch_IsOfTheOthers) {
+  ASSERT_OK_AND_ASSIGN(const ModelDef model, TwoPositions(true));
+  const auto values = Measured(model, Tensor::Of<int64_t>(Shape{2, 2}, {2, kIgnored, 2, 0}));
+  EXPECT_FLOAT_EQ(values[3].flat<float>()[0], 0.5f);
+}
+
+TEST(IgnoredLabels, AMetricOfAllLabels_IsRefused) {
+  ClassifierOptions options;
+  options.inputs = {{"x", {3}, FeatureEncoding::kFloat}};
+  options.loss_settings["ignore_label"] = kIgnored;
+  options.metrics = {"f1"};
+  const auto model = Classifier(options, ModelBody([](Layers& layers, Output x) { return layers.Dense("d", x, 3); }));
+  EXPECT_THAT(Message(model.status()), HasSubstr("the metric 'f1' is of all labels"));
+}
+
+// Gradients are of the rows that count alone.
+TEST(IgnoredLabels, MakeNoGradient) {
+  ClassifierOptions options;
+  options.inputs = {{"x", {3}, FeatureEncoding::kFloat}};
+  options.loss_settings["ignore_label"] = kIgnored;
+  const auto trained = [&](const Tensor& x, const Tensor& labels) {
+    auto model = Classifier(options, ModelBody([](Layers& layers, Output in) { return layers.Dense("d", in, 3); }));
+    EXPECT_OK(model);
+    OptimizerSpec sgd;
+    sgd.learning_rate = 0.5;
+    const auto step = testing::AddTrainingStep(*model, sgd);
+    EXPECT_OK(step);
+    SessionConfig config;
+    config.seed = 3;
+    auto session = Session::Create(model->graph.Clone(), config);
+    EXPECT_OK(session);
+    EXPECT_OK((*session)->Run({}, {}, {model->init_target}));
+    EXPECT_OK((*session)->Run({{"x", x}, {"label", labels}}, {}, {*step}));
+    auto kernel = (*session)->GetVariable("d/kernel");
+    EXPECT_OK(kernel);
+    return std::vector<float>(kernel->flat<float>().begin(), kernel->flat<float>().end());
+  };
+  const auto some =
+      trained(Tensor::Of<float>(Shape{2, 3}, {1, 2, 3, 9, -9, 9}), Tensor::Of<int64_t>({2}, {1, kIgnored}));
+  const auto one = trained(Tensor::Of<float>(Shape{1, 3}, {1, 2, 3}), Tensor::Of<int64_t>({1}, {1}));
+  EXPECT_THAT(some, ::testing::Pointwise(::testing::FloatNear(1e-6f), one));
+}
+
 TEST(IgnoredLabels, ABatchOfThemAlone_HasTheLossZero) {
   ASSERT_OK_AND_ASSIGN(const ModelDef model, TwoPositions(true));
   const auto values = Measured(model, Tensor::Of<int64_t>(Shape{1, 2}, {kIgnored, kIgnored}));
@@ -91,6 +139,19 @@ TEST(Perplexity, IsTheSameForAnyBatches) {
     for (size_t i = 0; i < 3; ++i) sums[i] += static_cast<double>(part.flat<float>()[i]);
   }
   EXPECT_EQ(FinishOf("perplexity")(sums), Finished(whole));
+}
+
+TEST(Perplexity, OfScoresThatAreNoNumbers_IsInfinite) {
+  ASSERT_OK_AND_ASSIGN(const ModelDef model, TwoPositions(false));
+  auto session = Session::Create(model.graph.Clone());
+  ASSERT_OK(session);
+  ASSERT_OK((*session)->Run({}, {}, {model.init_target}));
+  Tensor scores(DType::kFloat32, Shape{1, 2, 3});
+  std::ranges::fill(scores.flat<float>(), std::numeric_limits<float>::quiet_NaN());
+  ASSERT_OK_AND_ASSIGN(
+      const auto values,
+      (*session)->Run({{"x", scores}, {"label", Tensor::Of<int64_t>(Shape{1, 2}, {0, 1})}}, {"perplexity"}));
+  EXPECT_TRUE(std::isinf(Finished(values[0]).at("")));
 }
 
 TEST(Perplexity, OfTextPresets_CountsNoPadding) {

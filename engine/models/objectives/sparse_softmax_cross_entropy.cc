@@ -37,7 +37,7 @@ Setting IgnoreLabel() {
                              "metrics `accuracy`, `exact_match` and `perplexity` are of the other labels.")
                         .Items(0, 1);
   ignored.default_in_words = "no label is ignored";
-  ignored.example = "-100";
+  ignored.example = "[-100]";
   return ignored;
 }
 

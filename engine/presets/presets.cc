@@ -5,6 +5,7 @@
 
 #include "engine/base/join.h"
 #include "engine/base/nearest.h"
+#include "engine/models/objectives/objective.h"
 #include "engine/presets/preset_list.h"
 
 namespace rivulet {
@@ -36,8 +37,10 @@ Status CheckOptions(const NamedPreset& preset, const PresetOptions& options) {
   if (preset.fixed && (options.classes != 0 || !options.input.empty()))
     return InvalidArgument("the preset '{}' has a fixed vocabulary and window; neither classes nor input can be chosen",
                            preset.name);
-  const bool own_loss = options.loss.empty() || options.loss == "sparse_softmax_cross_entropy";
-  if (preset.fixed && (!own_loss || !options.loss_settings.empty()))
+  constexpr std::string_view kOwnLoss = "sparse_softmax_cross_entropy";
+  const bool own_loss =
+      (options.loss.empty() || options.loss == kOwnLoss) && AreDefaults(kOwnLoss, options.loss_settings);
+  if (preset.fixed && !own_loss)
     return InvalidArgument("the preset '{}' counts no padding in its loss; model.objective cannot be chosen",
                            preset.name);
   static const std::set<std::string_view> of_text = {"accuracy", "exact_match", "perplexity"};

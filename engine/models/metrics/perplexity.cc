@@ -37,8 +37,8 @@ FinishedCounts PerplexityOf(std::span<const double> sums) {
 RIVULET_METRIC(
     perplexity_registration,
     {.name = "perplexity",
-     .doc = "exp of the mean cross-entropy of all labels, each of which counts the same in whatever batch or "
-            "client it is; with that mean as `perplexity_loss`",
+     .doc = "exp of the mean cross-entropy of all tokens, with that mean as `perplexity_loss`; a token counts the same "
+            "in any batch and on any client",
      .weighted = true,
      .of_class = PerplexityCounts,
      .finish = PerplexityOf});

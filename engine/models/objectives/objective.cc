@@ -78,6 +78,14 @@ std::vector<std::string> ObjectiveNames(TargetKind kind) {
   return names;
 }
 
+bool AreDefaults(std::string_view objective, const SettingValues& given) {
+  const ObjectiveKind* const found = Objectives().Find(objective);
+  return std::ranges::all_of(given, [&](const auto& named) {
+    const Setting* const setting = found == nullptr ? nullptr : FindSetting(found->settings, named.first);
+    return setting != nullptr && setting->default_value == named.second;
+  });
+}
+
 std::optional<int64_t> IgnoredLabel(const SettingValues& given) {
   const auto found = given.find("ignore_label");
   if (found == given.end()) return std::nullopt;

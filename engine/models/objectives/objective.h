@@ -52,6 +52,8 @@ struct ObjectiveKind {
 // INVALID_ARGUMENT as Settings::Read.
 StatusOr<Objective> FindObjective(TargetKind kind, std::string_view name, const SettingValues& given = {});
 std::vector<std::string> ObjectiveNames(TargetKind kind);  // the usual one first
+// Whether these settings of the objective are its defaults, as a stored scenario names them all.
+bool AreDefaults(std::string_view objective, const SettingValues& given);
 // The setting "ignore_label" of those that an objective has taken. Nothing: every label counts.
 std::optional<int64_t> IgnoredLabel(const SettingValues& given);
 // Calls `visit` for every objective, those that will be registered included.

@@ -261,6 +261,8 @@ std::vector<Effect> OwnEffects() {
        [=](auto& s) { return s.data.tests == std::vector<std::string>{"a=" + cwd("t.tfrecord")}; }},
       {"data.validation", "v.tfrecord", [=](auto& s) { return s.data.validation == cwd("v.tfrecord"); }},
       {"data.validation_fraction", "0.25", [](auto& s) { return s.data.validation_fraction == 0.25; }},
+      {"model.base", "b.safetensors", [=](auto& s) { return s.model.base == cwd("b.safetensors"); }},
+      {"server.serve_base", "false", [](auto& s) { return !s.server.serve_base; }, {{"model.base", "b.safetensors"}}},
       {"model.weights", "w.safetensors", [=](auto& s) { return s.model.weights == cwd("w.safetensors"); }},
       {"data.input_feature", "i", [](auto& s) { return s.data.input_feature == "i"; }},
       {"data.label_feature", "l", [](auto& s) { return s.data.label_feature == "l"; }},
@@ -514,13 +516,14 @@ TEST(ScenarioKeys, TheirClassIsWhatTheyDecide) {
     if (key.key_class == KeyClass::kOperation) operation.push_back(key.name);
     if (key.key_class == KeyClass::kPlace) place.push_back(key.name);
   }
-  EXPECT_THAT(operation, ::testing::ElementsAre(
-                             "run.rounds", "run.stop", "run.patience", "run.keep_models", "run.durability",
-                             "run.cache_megabytes", "server.min_clients", "server.min_reports", "server.deadline",
-                             "server.lease", "server.presence", "server.max_attempts", "server.staging_megabytes",
-                             "server.checkpoint_reports", "privacy.epsilon", "privacy.delta", "evaluation.every",
-                             "evaluation.batch_size", "evaluation.federated_every", "evaluation.federated_clients"));
-  EXPECT_THAT(place, ::testing::ElementsAre("model.graph", "model.onnx", "model.arrays", "model.weights",
+  EXPECT_THAT(operation,
+              ::testing::ElementsAre("run.rounds", "run.stop", "run.patience", "run.keep_models", "run.durability",
+                                     "run.cache_megabytes", "server.min_clients", "server.min_reports",
+                                     "server.deadline", "server.lease", "server.presence", "server.max_attempts",
+                                     "server.staging_megabytes", "server.checkpoint_reports", "server.serve_base",
+                                     "privacy.epsilon", "privacy.delta", "evaluation.every", "evaluation.batch_size",
+                                     "evaluation.federated_every", "evaluation.federated_clients"));
+  EXPECT_THAT(place, ::testing::ElementsAre("model.graph", "model.onnx", "model.arrays", "model.base", "model.weights",
                                             "model.columns", "data.train", "data.test", "data.tests", "data.validation",
                                             "data.partition.distribution", "client.input_graph", "algorithm.graph",
                                             "server.fine_tune.data", "selection.trace", "devices.trace"));

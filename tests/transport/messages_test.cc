@@ -226,8 +226,8 @@ TEST(Messages, TaskOutOfRange_IsRefused) {
   EXPECT_THAT(error([](rpc::TaskProto& t) { t.set_kind(7); }),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("a task of kind 7")));
   EXPECT_THAT(error([](rpc::TaskProto& t) { t.set_plan("short"); }), StatusIs(absl::StatusCode::kInvalidArgument));
-  EXPECT_THAT(error([](rpc::TaskProto& t) { t.mutable_inputs(0)->mutable_id()->set_form(3); }),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("a blob of form 3")));
+  EXPECT_THAT(error([](rpc::TaskProto& t) { t.mutable_inputs(0)->mutable_id()->set_form(4); }),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("a blob of form 4")));
 }
 
 }  // namespace

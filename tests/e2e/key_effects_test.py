@@ -912,7 +912,7 @@ class KeyEffects(RivuletTest):
         accounts = json.loads(self.run_rivulet("privacy", "accounts", next(self.folder.glob(f"{db}.models/*")), "--json", code=0).out)
         self.assertTrue(accounts)
         self.assertTrue(all(0 < account["epsilon"] < 1e6 and account["steps"] > 0 for account in accounts), accounts)
-        self.refused({**under, "privacy.clip": 0}, "privacy.unit", "privacy.clip")
+        self.refused({"privacy.unit": "example"}, "privacy.unit", "privacy.clip")
         self.refused({**under, "algorithm.name": "dp_fedavg"}, "privacy.unit", "dp_fedavg")
 
     PRIVATE = {"algorithm.name": "dp_fedavg", "algorithm.noise_multiplier": 3.0, "privacy.clip": 0.5}

@@ -93,5 +93,43 @@ class PrivateRuns(RivuletTest):
         self.assertEqual(len(ledger), 3)
 
 
+    EXAMPLES = ["--set", "privacy.unit=example", "--set", "privacy.clip=1", "--set", "privacy.noise=2"]
+
+    def test_single_examples_have_accounts_and_a_key_that_stays(self):
+        self.simulate(*self.EXAMPLES, db="a.sqlite")
+        folder, = self.folder.glob("a.sqlite.models/*")
+        accounts = json.loads(self.run_rivulet("privacy", "accounts", str(folder), "--json", code=0).out)
+        # Six clients of 16 examples or fewer; two epochs of at most four steps a task.
+        tasks = dict(self.query("SELECT client_id, count(*) FROM client_rounds WHERE status = 'folded' GROUP BY 1", db="a.sqlite"))
+        self.assertEqual(sorted(account["client"] for account in accounts), sorted(tasks))
+        for account in accounts:
+            self.assertEqual(account["steps"] % tasks[account["client"]], 0)
+        key = folder / "examples/noise.key"
+        self.assertEqual(key.stat().st_mode & 0o777, 0o600)
+        self.run_rivulet("runs", "verify", "latest", "--db", self.path("a.sqlite"), code=0)
+        self.run_rivulet("backup", "--db", "a.sqlite", "--out", "copy.sqlite", code=0)
+        secret = key.read_text().split()[-1]
+        for path in self.folder.rglob("*"):
+            if path.is_file() and path != key:
+                self.assertNotIn(secret.encode(), path.read_bytes(), path)
+
+    def test_workers_change_no_bit_of_single_examples(self):
+        models = []
+        for workers in (1, 2, 3):
+            db = f"w{workers}.sqlite"
+            self.simulate(*self.EXAMPLES, "--set", "privacy.noise_source=seeded", "--workers", workers, db=db)
+            models.append(self.query("SELECT model_digest FROM rounds ORDER BY round", db=db))
+        self.assertEqual(models[1:], [models[0]] * 2)
+
+    def test_spent_budgets_of_single_examples_end_the_run(self):
+        ended = self.run_rivulet("simulate", self.scenario, "--db", self.path("b.sqlite"), *self.EXAMPLES, "--set", "privacy.epsilon=3",
+                                 "--rounds", 30, code=1)
+        self.assertIn("would spend more than epsilon 3 (privacy.epsilon) of the examples of client", ended.err)
+        folder, = self.folder.glob("b.sqlite.models/*")
+        accounts = json.loads(self.run_rivulet("privacy", "accounts", str(folder), "--json", code=0).out)
+        self.assertTrue(all(0 < account["epsilon"] <= 3 for account in accounts), accounts)
+        self.assertGreater(self.query("SELECT count(*) FROM rounds WHERE status = 'committed'", db="b.sqlite")[0][0], 1)
+
+
 if __name__ == "__main__":
     main()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Adapters beside full fine-tuning: `tiny_transformer` learns half of a text's speakers centrally, and the others federate, once with all weights and
-once with adapters. Prints both losses and their bytes. docs/internals/results.md has the figures.
+once with adapters. Prints both losses, and the bytes of one update.
 
   scripts/adapter_speakers.py PLAYS.txt [--rank 8] [--rounds 40] [--central 15] [--program build/release/rivulet]
 
@@ -71,8 +71,12 @@ def main():
             rivulet("simulate", f"{name}.toml", "--db", f"{name}.sqlite", "--quiet")
             with sqlite3.connect(folder / f"{name}.sqlite") as db:
                 rows = db.execute("SELECT value FROM metrics WHERE scope = 'central' AND name = 'test/loss' ORDER BY round").fetchall()
-                up, = db.execute("SELECT sum(bytes_up) FROM client_rounds").fetchone()
-            return {"before": rows[0][0], "loss": rows[-1][0], "bytes_up": up}
+            content = sorted((folder / f"{name}.sqlite.models").glob("*/*.safetensors"))[-1].read_bytes()
+            header = json.loads(content[8:8 + int.from_bytes(content[:8], "little")])
+            # A simulation sends nothing: an update's values are those of the trained variables, four bytes each.
+            trained = [entry["data_offsets"] for tensor, entry in header.items()
+                       if tensor != "__metadata__" and ("lora" not in settings.get("model", "") or "/lora_" in tensor)]
+            return {"before": rows[0][0], "loss": rows[-1][0], "update_bytes": sum(end - begin for begin, end in trained)}
 
         central = run("central", data="a", partition='{ kind = "iid", clients = 1 }', clients=1, rounds=arguments.central,
                       every=arguments.central, batch=16, rate=0.003)
@@ -82,7 +86,7 @@ def main():
         lora = f'{weights}\n[model.lora]\ntargets = ["*attention*kernel", "*hidden/kernel", "block*/output/kernel"]\nrank = {arguments.rank}\nalpha = {2 * arguments.rank}'
         adapters = run("adapters", model=lora, rate=0.005)
         print(json.dumps({"central": central, "full": full, "adapters": adapters,
-                          "loss ratio": adapters["loss"] / full["loss"], "bytes ratio": adapters["bytes_up"] / full["bytes_up"]}, indent=1))
+                          "loss ratio": adapters["loss"] / full["loss"], "bytes ratio": adapters["update_bytes"] / full["update_bytes"]}, indent=1))
 
 
 if __name__ == "__main__":

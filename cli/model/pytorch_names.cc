@@ -77,6 +77,10 @@ StatusOr<PyTorchLayout> PyTorchLayoutOf(const Graph& graph, Node* handle, const 
   const Shape& shape = value.shape();
   if (const auto* axes = handle->FindAttr<Axes>("_onnx_perm"); axes != nullptr) return By(shape, *axes);
   if (shape.rank() < 2) return By(shape, InOrder(shape));
+  // PyTorch's own names of parameters have dots. An ONNX file that keeps them has the module's values as they are,
+  // unless _onnx_perm says otherwise: the matrix of GPT-2's Conv1D is [in, out] there too.
+  if (name.find('.') != std::string_view::npos && name.find('/') == std::string_view::npos)
+    return By(shape, InOrder(shape));
   const auto [reader, input] = ReaderOf(graph, handle);
   const std::string_view type = reader == nullptr ? "" : reader->type();
   if (type == "Conv2D" && input == 1) return By(shape, {3, 2, 0, 1});

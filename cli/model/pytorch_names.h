@@ -19,7 +19,8 @@ struct PyTorchLayout {
 };
 
 // The layout that PyTorch has for the variable behind `handle`, whose value is `value`. It follows from the op that
-// reads the variable; the attribute "_onnx_perm" of an ONNX model's decides. UNIMPLEMENTED: nothing tells.
+// reads the variable. Of an ONNX model the attribute "_onnx_perm" decides, and a variable of a dotted name without it
+// is as it was. UNIMPLEMENTED: nothing tells.
 StatusOr<PyTorchLayout> PyTorchLayoutOf(const Graph& graph, Node* handle, const Tensor& value);
 Tensor Rearranged(const Tensor& tensor, const PyTorchLayout& layout);
 

@@ -106,7 +106,10 @@ Status Agent::Run() {
       TellOver(*over, caller.run_id);
       return absl::OkStatus();
     }
-    if (const std::string why = options_.unwilling ? options_.unwilling() : ""; !why.empty()) {
+    const std::string why = options_.unwilling ? options_.unwilling() : "";
+    request.want = why.empty() ? 1 : 0;
+    // Others of a secure sum wait for its steps, which are small work.
+    if (!why.empty() && request.working_on.empty()) {
       if (observer.on_wait) observer.on_wait({why}, kAskAgainMs);
       if (!stop_.Sleep(kAskAgainMs)) return Cancelled("stopped");
       continue;

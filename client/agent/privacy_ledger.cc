@@ -48,11 +48,13 @@ StatusOr<std::unique_ptr<PrivacyLedger>> PrivacyLedger::Open(FileSystem& files, 
   std::unique_ptr<PrivacyLedger> ledger(new PrivacyLedger(files, std::move(path), budget));
   MutexLock locked(ledger->mutex_);
   RIVULET_ASSIGN_OR_RETURN(const auto lock, ledger->Lock());
-  if (!earlier.empty() && files.Exists(earlier) && !files.Exists(ledger->path_)) {
-    RIVULET_RETURN_IF_ERROR(files.Rename(earlier, ledger->path_));
-    RIVULET_RETURN_IF_ERROR(files.SyncFolder(FolderOf(ledger->path_)));
-  }
   RIVULET_RETURN_IF_ERROR(ledger->Reload());
+  if (earlier.empty() || !files.Exists(earlier)) return ledger;
+  RIVULET_ASSIGN_OR_RETURN(const std::string text, files.ReadAll(earlier));
+  RIVULET_RETURN_IF_ERROR(ledger->Read(earlier, text));
+  // A crash between the two charges it twice, and never loses it.
+  RIVULET_RETURN_IF_ERROR(WriteFileAtomically(files, ledger->path_, ledger->Text()));
+  RIVULET_RETURN_IF_ERROR(files.Remove(earlier));
   return ledger;
 }
 
@@ -70,15 +72,15 @@ Status PrivacyLedger::Reload() {
   newest_.clear();
   if (!files_.Exists(path_)) return absl::OkStatus();
   RIVULET_ASSIGN_OR_RETURN(const std::string text, files_.ReadAll(path_));
-  return Read(text);
+  return Read(path_, text);
 }
 
-Status PrivacyLedger::Read(const std::string& text) {
+Status PrivacyLedger::Read(const std::string& path, const std::string& text) {
   const auto damaged = [&] {
     return DataLoss(
         "'{}' is no privacy ledger of this program, or damaged; restore it from a copy, so that nothing is "
         "forgotten",
-        path_);
+        path);
   };
   std::string_view rest = text;
   if (!rest.starts_with(kHeader) || !rest.ends_with('\n')) return damaged();

@@ -33,8 +33,8 @@ class PrivacyLedger {
   struct Budget {
     double epsilon = 0, delta = 1e-5;
   };
-  // Makes the folder where there is none. `earlier`: a ledger of an older program, which becomes this one where there
-  // is none yet; "": none. DATA_LOSS: not a ledger, or a damaged one; nothing is charged to a new file instead. Others:
+  // Makes the folder where there is none. `earlier`: a ledger of an older program, which is added to this one and
+  // removed; "": none. DATA_LOSS: not a ledger, or a damaged one; nothing is charged to a new file instead. Others:
   // as `files`.
   static StatusOr<std::unique_ptr<PrivacyLedger>> Open(FileSystem& files, std::string path, Budget budget,
                                                        const std::string& earlier = "");
@@ -56,7 +56,7 @@ class PrivacyLedger {
   // The system's lock, for which it waits a while. UNAVAILABLE: another process keeps it.
   StatusOr<std::unique_ptr<FileLock>> Lock() const;
   Status Reload() REQUIRES(mutex_);
-  Status Read(const std::string& text) REQUIRES(mutex_);
+  Status Read(const std::string& path, const std::string& text) REQUIRES(mutex_);  // adds what it says
   std::string Text() const REQUIRES(mutex_);
   StatusOr<double> SpentWith(double multiplier) const REQUIRES(mutex_);  // 0: with nothing more
   Status CheckLocked(const TaskId& task, const Plan& plan) REQUIRES(mutex_);

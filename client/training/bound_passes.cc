@@ -39,7 +39,7 @@ StatusOr<BoundProgram*> BoundPasses::Step(BoundPass& pass, int64_t batch_size, b
 }
 
 StatusOr<BoundPasses::ExampleStep> BoundPasses::ByExample() {
-  if (clipped_sum_ == nullptr) {
+  if (rule_ == nullptr) {
     RIVULET_ASSIGN_OR_RETURN(clipped_sum_, Bind(programs_.ClippedSum()));
     RIVULET_ASSIGN_OR_RETURN(rule_, Bind(programs_.Rule()));
   }

@@ -158,7 +158,8 @@ StatusOr<privacy::NoiseKey> ExampleAccounts::Begin(const Task& task, std::string
   MutexLock lock(mutex_);
   RIVULET_RETURN_IF_ERROR(OpenKey());
   RIVULET_ASSIGN_OR_RETURN(Charges* const charges, ChargesOf(client_id));
-  if (std::ranges::find(charges->newest, work) == charges->newest.end()) {
+  // A task of a client without examples has no step.
+  if (rounds.count > 0 && std::ranges::find(charges->newest, work) == charges->newest.end()) {
     Charges next = *charges;
     const auto same = std::ranges::find_if(next.rounds, [&](const auto& charged) { return SameKind(charged, rounds); });
     if (same != next.rounds.end()) {

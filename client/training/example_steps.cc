@@ -19,6 +19,11 @@ constexpr double kFloatSlack = 0x1p-12;
 // One example's norm has so many bits in units. Rounding moves it by the root of the number of parameters.
 constexpr int kNormBits = 30;
 
+// All that a gradient is taken by: a client's own variables are clipped with the others.
+int64_t TrainedElements(const ModelLayout& layout) {
+  return layout.elements(Segment::kTrainable) + layout.elements(Segment::kLocal);
+}
+
 uint64_t WordAt(const Digest& digest, size_t word) {
   uint64_t value = 0;
   std::memcpy(&value, digest.AsBytes().data() + word * sizeof(value), sizeof(value));
@@ -56,7 +61,7 @@ privacy::NoisedRounds ExampleRounds(const ExampleUnits& units, int64_t parameter
 
 StatusOr<privacy::NoisedRounds> ExampleRoundsOf(const Plan& plan, int64_t examples) {
   const LocalPass& pass = plan.training().passes.at(0);
-  const int64_t parameters = plan.layout()->parameters();
+  const int64_t parameters = TrainedElements(*plan.layout());
   RIVULET_ASSIGN_OR_RETURN(const ExampleUnits units, ExampleUnitsOf(*ExampleNoiseOf(plan), parameters));
   int64_t steps = ExampleStepsPerEpoch(pass.batch_size, examples) * pass.epochs;
   if (pass.max_steps > 0) steps = std::min(steps, pass.max_steps);
@@ -153,7 +158,7 @@ Status ExampleSteps::Run(LaneRun& lane, const BoundPass& bound, std::span<float>
   const LocalPass& pass = *bound.pass;
   RIVULET_ASSIGN_OR_RETURN(const BoundPasses::ExampleStep programs, passes_.ByExample());
   const std::optional<ExampleNoise> noise = ExampleNoiseOf(plan_);
-  RIVULET_ASSIGN_OR_RETURN(const ExampleUnits units, ExampleUnitsOf(*noise, plan_.layout()->parameters()));
+  RIVULET_ASSIGN_OR_RETURN(const ExampleUnits units, ExampleUnitsOf(*noise, TrainedElements(*plan_.layout())));
   sum_.resize(grads.size());
   const uint64_t last = lane.LastStep(pass);
   const int64_t each = ExampleStepsPerEpoch(pass.batch_size, lane.size);

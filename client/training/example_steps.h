@@ -1,8 +1,8 @@
 // Steps of a training that protects single examples (federated/plan/example_noise.h): DP-SGD of Abadi et al. 2016
 // (arXiv:1607.00133, algorithm 1). Each step draws every example with probability batch / examples and sums their
-// clipped gradients. It adds an exact discrete Gaussian to the sum in whole units and divides by the planned batch size.
-// The plan's rule then takes its step. Draws and noise follow from a secret key of the client's site, the task and the
-// step's number.
+// clipped gradients. It adds an exact discrete Gaussian to the sum in whole units and divides by the planned batch
+// size. The plan's rule then takes its step. Draws and noise follow from a secret key of the client's site, the task
+// and the step's number.
 #pragma once
 
 #include <cstdint>

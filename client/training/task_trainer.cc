@@ -248,7 +248,8 @@ StatusOr<privacy::NoiseKey> TaskTrainer::BeginExamples(const Task& task, std::st
         TaskFailure::Code::kNotWilling, "noise of measurements");
   }
   if (example_keys_ != nullptr) return example_keys_(task, client_id, plan(), examples);
-  if (ExampleNoiseOf(plan())->seeded) return SeededExampleKey(task);
+  const std::optional<ExampleNoise> noise = ExampleNoiseOf(plan());
+  if (noise->seeded && noise->epsilon == 0) return SeededExampleKey(task);
   return WithReason(FailedPrecondition("plan '{}' protects single examples, and this program keeps no account of their "
                                        "privacy; train with rivulet-client, or simulate without ranks and workers",
                                        plan().name()),

@@ -127,7 +127,9 @@ void RunMachine::Handle(const PartialReported& event, TimeMs now, Actions& actio
                     fmt::format("task '{}' is of another {} than the first one", task,
                                 lease.kind != first.kind ? "kind" : "base version"));
     }
-    if (lease.state == State::kReported) return refuse(task, Refuse::Why::kDuplicate, "its words are in the sum");
+    // Sent again by a site that did not hear the answer, maybe when the next step has begun.
+    const bool summed = lease.state == State::kReported || (Open(lease) && lease.summed);
+    if (summed) return refuse(task, Refuse::Why::kDuplicate, "its words are in the sum");
     if (Open(lease) && !Of(lease).buffer.at_sum_step()) {
       return refuse(task, Refuse::Why::kUnknown, fmt::format("task '{}' is not at the step of its sum", task));
     }

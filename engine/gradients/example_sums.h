@@ -1,7 +1,7 @@
 // Sums over the examples of a batch, such as gradients of weights, without the addend of each example. They give the
-// squared norm of every addend, and the sum of the addends times a factor each. Formulas: Goodfellow 2015 ("Efficient per-example
-// gradient computations"), Li et al. 2022 (arXiv:2110.05679, "ghost clipping"), Bu et al. 2023 (arXiv:2210.00038,
-// "book-keeping").
+// squared norm of every addend, and the sum of the addends times a factor each. Formulas: Goodfellow 2015 ("Efficient
+// per-example gradient computations"), Li et al. 2022 (arXiv:2110.05679, "ghost clipping"), Bu et al. 2023
+// (arXiv:2210.00038, "book-keeping").
 //
 // A rule for an op stands beside its gradient function in ops/:
 //

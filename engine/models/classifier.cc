@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <set>
 
 #include "engine/models/metrics/metric.h"
@@ -29,6 +30,7 @@ class Builder {
 
   StatusOr<ModelDef> Build() {
     RIVULET_ASSIGN_OR_RETURN(objective_, FindObjective(options_.target, options_.loss, options_.loss_settings));
+    ignored_ = IgnoredLabel(options_.loss_settings);
     for (const InputSpec& input : InputsOf(options_)) RIVULET_RETURN_IF_ERROR(AddInput(input));
     RIVULET_RETURN_IF_ERROR(Evaluation());
     model_.eval_loss = model_.train_loss = "loss";
@@ -38,6 +40,7 @@ class Builder {
     const bool integers = options_.target != TargetKind::kNumbers;
     model_.label = {"label", label_.node->outputs()[0], integers ? FeatureEncoding::kInt64 : FeatureEncoding::kFloat};
     if (integers) model_.label.upper_bound = options_.target == TargetKind::kClass ? classes_ : 2;
+    if (ignored_) model_.label.upper_bound = 0;  // a label below 0 is fed too
     model_.classes = classes_;
     if (shared_.dense_input) model_.outputs.emplace_back("representation", shared_.dense_input.name());
     model_.outputs.emplace_back(integers ? "logits" : "prediction", logits_);
@@ -84,15 +87,19 @@ class Builder {
                                   scores.shape());
     }
     flat_label_ = Rows(scope_, label_, {-1});
+    if (ignored_) Ignore();
     const std::string_view name = options_.target == TargetKind::kNumbers ? "prediction" : "logits";
     const Output logits = Rows(scope_, scope_.Op("Identity", {scores}, {}, name), {-1, classes_});
     logits_ = logits.name();
     Loss(scope_, logits);
     RIVULET_RETURN_IF_ERROR(scope_.status());
-    RIVULET_ASSIGN_OR_RETURN(model_.metrics,
-                             AddMetrics(scope_, options_.target, {logits, flat_label_, classes_}, options_.metrics));
+    RIVULET_ASSIGN_OR_RETURN(
+        model_.metrics, AddMetrics(scope_, options_.target,
+                                   {logits, flat_label_, classes_, counted_, PositionsOf(scores)}, options_.metrics));
     return scope_.status();
   }
+
+  int64_t PositionsOf(const Output& scores) const { return positions_ ? scores.shape().dim(1) : 1; }
 
   Status CheckOutput(const Output& scores) const {
     const bool known = scores && scores.shape().known_rank() && scores.dtype() == DType::kFloat32;
@@ -132,7 +139,16 @@ class Builder {
   }
 
   void Loss(const Scope& scope, Output logits) const {
-    MeanOf(scope, objective_(scope, {logits, flat_label_, classes_}), "loss");
+    const Output losses = objective_(scope, {logits, flat_label_, classes_, counted_});
+    counted_ ? MeanOfCounted(scope, losses, counted_, "loss") : MeanOf(scope, losses, "loss");
+  }
+
+  // Rows of the ignored label get class 0, as the loss's op refuses labels beyond the classes, and the weight 0.
+  void Ignore() {
+    const Scope s = scope_.SubScope("ignored");
+    const Output counts = s.Op("NotEqual", {flat_label_, s.Const(Tensor::Scalar(*ignored_), "label")});
+    counted_ = s.Op("Cast", {counts}, {{"DstT", DType::kFloat32}}, "counted");
+    flat_label_ = s.Op("SelectV2", {counts, flat_label_, s.Const(Tensor::Scalar<int64_t>(0), "none")}, {}, "class");
   }
 
   const ClassifierOptions& options_;
@@ -143,7 +159,8 @@ class Builder {
   Objective objective_;
   std::set<std::string> names_;
   std::vector<Output> fed_;
-  Output label_, flat_label_;
+  Output label_, flat_label_, counted_;
+  std::optional<int64_t> ignored_;
   std::string logits_;  // of training
   bool positions_ = false;
   int64_t classes_ = 0;

@@ -8,13 +8,16 @@
 
 namespace rivulet {
 
-StatusOr<ModelDef> CharLstm(const PresetOptions&) {
-  return NextTokenModel(kCharacters, kWindowLength, kPadding, [](Layers& layers, Output tokens) {
-    Output x = layers.Embedding("embedding", tokens, kCharacters, 8);
-    x = layers.Lstm("lstm1", x, 256, {.sequences = true});
-    x = layers.Lstm("lstm2", x, 256, {.sequences = true});
-    return layers.Dense("dense", x, kCharacters);
-  });
+StatusOr<ModelDef> CharLstm(const PresetOptions& options) {
+  return NextTokenModel(
+      kCharacters, kWindowLength, kPadding,
+      [](Layers& layers, Output tokens) {
+        Output x = layers.Embedding("embedding", tokens, kCharacters, 8);
+        x = layers.Lstm("lstm1", x, 256, {.sequences = true});
+        x = layers.Lstm("lstm2", x, 256, {.sequences = true});
+        return layers.Dense("dense", x, kCharacters);
+      },
+      options.metrics);
 }
 
 }  // namespace rivulet

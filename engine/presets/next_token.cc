@@ -1,6 +1,9 @@
 #include "engine/presets/next_token.h"
 
+#include <algorithm>
+
 #include "engine/base/check.h"
+#include "engine/models/metrics/metric.h"
 #include "engine/variables/variables.h"
 
 namespace rivulet {
@@ -13,7 +16,8 @@ Output Ints(const Scope& scope, std::vector<int32_t> values, std::string_view na
 
 }  // namespace
 
-StatusOr<ModelDef> NextTokenModel(int64_t vocabulary, int64_t length, int64_t padding, const ModelBody& body) {
+StatusOr<ModelDef> NextTokenModel(int64_t vocabulary, int64_t length, int64_t padding, const ModelBody& body,
+                                  std::span<const std::string> metrics) {
   ModelDef model;
   const Scope scope(model.graph);
   const Output tokens = scope.Placeholder("tokens", DType::kInt64, Shape{kUnknownDim, length});
@@ -52,6 +56,13 @@ StatusOr<ModelDef> NextTokenModel(int64_t vocabulary, int64_t length, int64_t pa
   model.train_loss = "loss";
   model.eval_loss = "loss";
   model.metrics = {{"accuracy", "accuracy"}};
+  std::vector<std::string> more(metrics.begin(), metrics.end());
+  std::erase(more, "accuracy");
+  if (!more.empty()) {
+    RIVULET_ASSIGN_OR_RETURN(const auto added,
+                             AddMetrics(scope, TargetKind::kClass, {rows, next, vocabulary, counts, length}, more));
+    model.metrics.insert(model.metrics.end(), added.begin(), added.end());
+  }
   RIVULET_ASSIGN_OR_RETURN(model.variables, VariablesOf(model.graph));
   return model;
 }

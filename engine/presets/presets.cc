@@ -1,9 +1,11 @@
 #include "engine/presets/presets.h"
 
 #include <algorithm>
+#include <set>
 
 #include "engine/base/join.h"
 #include "engine/base/nearest.h"
+#include "engine/models/objectives/objective.h"
 #include "engine/presets/preset_list.h"
 
 namespace rivulet {
@@ -35,12 +37,18 @@ Status CheckOptions(const NamedPreset& preset, const PresetOptions& options) {
   if (preset.fixed && (options.classes != 0 || !options.input.empty()))
     return InvalidArgument("the preset '{}' has a fixed vocabulary and window; neither classes nor input can be chosen",
                            preset.name);
-  const bool own_loss = options.loss.empty() || options.loss == "sparse_softmax_cross_entropy";
-  if (preset.fixed && (!own_loss || !options.loss_settings.empty() || !options.metrics.empty()))
+  constexpr std::string_view kOwnLoss = "sparse_softmax_cross_entropy";
+  const bool own_loss =
+      (options.loss.empty() || options.loss == kOwnLoss) && AreDefaults(kOwnLoss, options.loss_settings);
+  if (preset.fixed && !own_loss)
+    return InvalidArgument("the preset '{}' counts no padding in its loss; model.objective cannot be chosen",
+                           preset.name);
+  static const std::set<std::string_view> of_text = {"accuracy", "exact_match", "perplexity"};
+  const auto other = std::ranges::find_if(options.metrics, [](const auto& name) { return !of_text.contains(name); });
+  if (preset.fixed && other != options.metrics.end())
     return InvalidArgument(
-        "the preset '{}' counts no padding, in its loss and in its accuracy; neither model.objective nor model.metrics "
-        "can be chosen",
-        preset.name);
+        "the preset '{}' counts no padding, and has no metric '{}'; it has accuracy, exact_match and perplexity",
+        preset.name, *other);
   if (options.classes < 0 || options.classes == 1)
     return InvalidArgument("a classifier has two classes or more, not {}", options.classes);
   if (!options.normalization.empty()) {

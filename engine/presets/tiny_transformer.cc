@@ -46,8 +46,8 @@ Output Body(Layers& layers, Output tokens) {
 
 }  // namespace
 
-StatusOr<ModelDef> TinyTransformer(const PresetOptions&) {
-  return NextTokenModel(kCharacters, kWindowLength, kPadding, Body);
+StatusOr<ModelDef> TinyTransformer(const PresetOptions& options) {
+  return NextTokenModel(kCharacters, kWindowLength, kPadding, Body, options.metrics);
 }
 
 }  // namespace rivulet

@@ -34,7 +34,8 @@ inline bool LowerIsBetter(std::string_view metric) {
   for (const std::string_view spread : {"/mean", "/p10", "/p50", "/p90", "/worst_decile"}) {
     if (metric.ends_with(spread)) metric.remove_suffix(spread.size());
   }
-  return metric.ends_with("loss") || metric.ends_with("/mse") || metric.ends_with("/mae") || metric.ends_with("_bound");
+  return metric.ends_with("loss") || metric.ends_with("/mse") || metric.ends_with("/mae") ||
+         metric.ends_with("/perplexity") || metric.ends_with("_bound");
 }
 
 // Central evaluation of a committed model: measures by name, such as "test/accuracy". Deterministic for any number of

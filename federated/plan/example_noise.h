@@ -21,7 +21,7 @@ struct ExampleNoise {
   double clip = 1;        // largest norm of one example's gradient
   double multiplier = 1;  // of the noise on a step's sum, over the clip
   bool seeded = false;    // noise and draws follow from the task's stream: for simulations
-  double epsilon = 0;     // budget of each client in its run; 0: none
+  double epsilon = 0;     // budget of each client over all that its site charged; 0: none
   double delta = 1e-5;
 };
 

@@ -1,8 +1,8 @@
 // A base: the tensors of a model that no task changes. Its files are mapped, and no version has a copy of them.
 //
-// A base is one safetensors file, or a folder with several and Hugging Face's `model.safetensors.index.json`. Its digest
-// is SHA-256 over a label and the tensors in the order of their names' bytes, each as in model_digest: name, type, shape
-// and data. So it depends neither on the metadata nor on how tensors are spread over files.
+// A base is one safetensors file, or a folder with several and Hugging Face's `model.safetensors.index.json`. Its
+// digest is SHA-256 over a label and the tensors in the order of their names' bytes, each as in model_digest: name,
+// type, shape and data. So it depends neither on the metadata nor on how tensors are spread over files.
 //
 // A base travels as one safetensors file, which follows from its tensors alone: in the order of their names, each at a
 // multiple of 64 bytes. Between tensors that need it there are tensors of bytes with names that begin with

@@ -1,7 +1,7 @@
 """Fetching a blob: received bytes are kept over lost connections, and only the rest is requested."""
 
 import os
-from typing import Any, BinaryIO, Iterator, Optional, Tuple
+from typing import Any, BinaryIO, Callable, Iterator, Optional, Tuple
 
 from rivulet._arrays import Pages
 from rivulet._connection import CallError, Connection
@@ -25,15 +25,19 @@ def _chunk(message: memoryview) -> Tuple[int, memoryview, int]:
     return total, data, crc
 
 
-def _arriving(connection: Connection, request: Any, offset: int) -> Iterator[Tuple[int, memoryview]]:
-    """The announced size and the data of each chunk from `offset` on, whose CRC was compared."""
+def _arriving(connection: Connection, request: Any, offset: int, announce: Callable[[int], None]) -> Iterator[memoryview]:
+    """The data of each chunk from `offset` on, whose CRC was compared. `announce` is called with the whole size first."""
+    begun = False
     with connection.fetch(request) as chunks:
         for chunk in chunks:
             total, data, crc = _chunk(memoryview(chunk))
+            if not begun:
+                announce(total)
+                begun = True
             if data and int(crc32c([data])[0]) != crc:
                 raise CallError("DATA_LOSS", f"{len(data)} bytes from byte {offset} of a download came damaged")
             offset += len(data)
-            yield total, data
+            yield data
 
 
 class FileDownload:
@@ -59,12 +63,15 @@ class FileDownload:
     def receive(self, connection: Connection, request: Any) -> None:
         """One try, from `size` on, to the end. CallError as of `Download.receive`."""
         whole: Optional[int] = None
-        for total, data in _arriving(connection, request, self.size):
-            if whole is None:
-                whole = total
-                if not 0 < total <= self._most:
-                    sentence = f"a base of {total} bytes was announced, and at most {self._most} are taken"
-                    raise CallError("OUT_OF_RANGE", sentence)
+
+        def announce(total: int) -> None:
+            nonlocal whole
+            if not 0 < total <= self._most:
+                raise CallError("OUT_OF_RANGE", f"a base of {total} bytes was announced, and at most {self._most} are taken")
+            whole = total
+
+        for data in _arriving(connection, request, self.size, announce):
+            assert whole is not None
             if self.size + len(data) > whole:
                 self.forget()
                 raise CallError("DATA_LOSS", f"more than the {whole} bytes that were announced of a base came")
@@ -112,9 +119,13 @@ class Download:
     def receive(self, connection: Connection, request: Any) -> memoryview:
         """One try, from `size` on: the whole blob. CallError: UNAVAILABLE and DATA_LOSS say that it may be tried again."""
         room: Optional[memoryview] = None
-        for total, data in _arriving(connection, request, self.size):
-            if room is None:
-                room = self._announced(total)
+
+        def announce(total: int) -> None:
+            nonlocal room
+            room = self._announced(total)
+
+        for data in _arriving(connection, request, self.size, announce):
+            assert room is not None
             end = self.size + len(data)
             if end > len(room):
                 self.forget()

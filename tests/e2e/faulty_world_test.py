@@ -61,6 +61,10 @@ COMMANDS = {  # by the words of the command: what follows them
     "help": ["runs", "show"], "version": [], "doctor": [], "new": ["mine.toml"], "scenarios": [],
 }
 EXCUSED = {
+    "privacy accounts": "it wants a client's accounts, and keeps nothing",
+    "model base": "it reads what simulate with model.base reads, and keeps nothing",
+    "model merge": "it wants a run with adapters, and writes as model export does",
+    "graph worker": "serves until it is stopped",
     "privacy audit": "it wants a run with canaries, and reads it as runs verify does",
     "up": "its children are simulate's parts and the two below",
     "aggregator": "as the coordinator",

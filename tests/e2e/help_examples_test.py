@@ -17,13 +17,12 @@ ELSEWHERE = {
     "runs import logs": "event files", "weights.npz": "a model", "visits.csv": "a table", "north/columns.json": "other sites' columns", "holdout.tfrecord": "data",
     "/elsewhere/": "data", "--rounds 500": "so many rounds", "--from 41": "so many rounds", "plan sign heart.plan": "a plan",
     "plan sign quickstart.plan": "an author's key", "reproduce fedprox-synthetic": "its data", "backups/": "a folder",
-    "privacy audit": "canaries", "privacy accounts": "a client's state", "--tls task-b": "a task's keys",
-    "model merge": "a run with adapters",
+    "privacy audit": "canaries", "model merge": "adapters", "privacy accounts": "a client's state", "--tls task-b": "a certificate",
     "model rollback": "an earlier target", "bench serve": "a server", "--device gpu": "a GPU", "model diff latest:best": "a best version that is the last one too",
 }
 # What trains, serves or waits is left alone after so many seconds; all else comes to its end.
-LONG = ("simulate", "sweep", "up", "worker", "coordinator", "client", "aggregator", "dashboard", "debug", "reproduce", "serve", "graph profile",
-        "graph place", "graph worker", "runs tail", "data fetch")
+LONG = ("simulate", "sweep", "up", "worker", "graph worker", "coordinator", "client", "aggregator", "dashboard", "debug", "reproduce", "serve", "graph profile",
+        "graph place", "runs tail", "data fetch")
 SECONDS, AT_MOST = 2, 60
 
 

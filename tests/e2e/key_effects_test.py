@@ -315,6 +315,14 @@ class KeyEffects(RivuletTest):
         self.refused({"model.class_weights": "[0.5, -1.5]"}, "model.class_weights in", "must hold numbers of at least 0, not -1.5")
         self.refused({"model.class_weights": "[0.5, inf]"}, "must hold finite numbers, not inf")
 
+    def test_model__ignore_label(self):
+        """That it counts for nothing, tests/engine/models/language_test.cc says."""
+        self.changes({"model.ignore_label": 3})
+        self.assertEqual(self.outcome({"model.ignore_label": -100})[0], self.outcome({"model.ignore_label": "[-5]"})[0])
+        self.refused({"model.ignore_label": "[1, 2]"}, "model.ignore_label")
+        self.refused({"model.ignore_label": 3, "model.metrics": '["top_5"]'}, "the metric 'top_5' is of all labels")
+        self.refused({"model.ignore_label": 3, "model.objective": "focal"}, "model.ignore_label", "sparse_softmax_cross_entropy")
+
     def test_model__positive_weight(self):
         self.changes({"model.positive_weight": 3}, {"model.objective": "sigmoid_cross_entropy"})
 
@@ -912,7 +920,7 @@ class KeyEffects(RivuletTest):
         accounts = json.loads(self.run_rivulet("privacy", "accounts", next(self.folder.glob(f"{db}.models/*")), "--json", code=0).out)
         self.assertTrue(accounts)
         self.assertTrue(all(0 < account["epsilon"] < 1e6 and account["steps"] > 0 for account in accounts), accounts)
-        self.refused({**under, "privacy.clip": 0}, "privacy.unit", "privacy.clip")
+        self.refused({"privacy.unit": "example"}, "privacy.unit", "privacy.clip")
         self.refused({**under, "algorithm.name": "dp_fedavg"}, "privacy.unit", "dp_fedavg")
 
     PRIVATE = {"algorithm.name": "dp_fedavg", "algorithm.noise_multiplier": 3.0, "privacy.clip": 0.5}

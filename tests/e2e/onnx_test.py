@@ -3,12 +3,39 @@ import json
 import os
 import pathlib
 import shutil
+import struct
 
 from harness import RivuletTest, main
 
 SMALL_CNN = str(pathlib.Path(__file__).parent.parent / "conformance" / "onnx" / "torch" / "small_cnn.onnx")
 MASKED = str(pathlib.Path(__file__).parent.parent / "conformance" / "onnx" / "torch" / "masked.onnx")
 CASES = pathlib.Path(__file__).parent.parent / "conformance" / "onnx" / "cases"
+
+
+def message(*fields):
+    """A protocol buffer of (number, value): an integer, a text, bytes, or a message made so."""
+    def varint(value):
+        return bytes([value & 127 | 128]) + varint(value >> 7) if value > 127 else bytes([value])
+    out = b""
+    for number, value in fields:
+        if isinstance(value, int):
+            out += varint(number << 3) + varint(value)
+        else:
+            data = value.encode() if isinstance(value, str) else value
+            out += varint(number << 3 | 2) + varint(len(data)) + data
+    return out
+
+
+def product_model(name, weight):
+    """An ONNX model of one product x · W with a square W, whose rows are `weight`."""
+    size = len(weight)
+    values = struct.pack(f"<{size * size}f", *(value for row in weight for value in row))
+    def described(tensor):
+        shape = message((1, message((2, "n"))), (1, message((1, size))))
+        return message((1, tensor), (2, message((1, message((1, 1), (2, shape))))))
+    graph = message((1, message((1, "x"), (1, name), (2, "scores"), (4, "MatMul"))), (2, "g"),
+                    (5, message((1, size), (1, size), (2, 1), (8, name), (9, values))), (11, described("x")), (12, described("scores")))
+    return message((1, 8), (7, graph), (8, message((1, ""), (2, 17))))
 
 
 class Onnx(RivuletTest):
@@ -169,6 +196,16 @@ class Onnx(RivuletTest):
             run = self.run_rivulet("model", "export", *arguments)
             self.assertFalse(os.path.exists(arguments[2]), arguments)
             self.assert_refused(run, *fragments, code=2)
+
+    def test_a_matrix_under_pytorchs_name_is_exported_as_it_came(self):
+        """GPT-2's Conv1D keeps [in, out]: no transposition, although the product is one that a Linear would have too."""
+        weight = [[1, 2, 3], [4, 5, 6], [7, 8, 9]]
+        for name, expected in (("attn.c_attn.weight", weight), ("MatMul_7", list(map(list, zip(*weight))))):
+            with self.subTest(name):
+                self.write("m.onnx", product_model(name, weight))
+                self.run_rivulet("model", "export", self.path("m.onnx"), "--format", "pytorch", "--out", self.path("m.safetensors"), code=0)
+                data = pathlib.Path(self.path("m.safetensors")).read_bytes()[-36:]
+                self.assertEqual(list(struct.unpack("<9f", data)), [float(value) for row in expected for value in row])
 
     def test_what_evaluation_computes_has_a_form(self):
         self.run_rivulet("model", "export", "logistic_regression", "--out", self.path("m.pb"), code=0)

@@ -1,4 +1,5 @@
 """Text from a plain file to a trained model: imported by speaker, learned by clients, judged on speeches kept apart."""
+import json
 import math
 
 from harness import RivuletTest, main
@@ -58,6 +59,31 @@ class Text(RivuletTest):
         losses = self.metric("test/loss", "a.sqlite")
         self.assertLess(losses[-1], math.log(90) - 0.5)
         self.assertLess(losses[-1], losses[0])
+
+    def test_perplexity_is_of_all_tokens_wherever_they_are(self):
+        measured = ["--set", 'model.metrics=["accuracy", "perplexity", "exact_match"]', "--set", "evaluation.federated_every=1", "--rounds", "2"]
+        self.simulate(*measured, "--workers", "1", "--set", "evaluation.batch_size=7", db="a.sqlite")
+        self.simulate(*measured, "--workers", "2", "--set", "evaluation.batch_size=100", db="b.sqlite")
+
+        def values(name, db):
+            rows = "SELECT value FROM metrics WHERE scope IN ('central', 'federated') AND name = ? ORDER BY round"
+            return [value for value, in self.query(rows, name, db=db)]
+
+        for name in ("test/perplexity", "evaluate/perplexity"):
+            perplexities, losses = values(name, "a.sqlite"), values(f"{name}_loss", "a.sqlite")
+            self.assertLess(perplexities[-1], perplexities[0])
+            for perplexity, loss in zip(perplexities, losses, strict=True):
+                self.assertAlmostEqual(perplexity, math.exp(loss), places=9)
+            # The last bits of a loss follow from the batch that it is computed in; of 65536 parts of 1 few differ.
+            for one, other in zip(losses, values(f"{name}_loss", "b.sqlite"), strict=True):
+                self.assertAlmostEqual(one, other, delta=2e-5)
+        spread = [values(f"evaluate/perplexity/{part}", "a.sqlite")[-1] for part in ("p10", "p50", "p90")]
+        self.assertEqual(spread, sorted(spread))
+        self.assertEqual(set(self.metric("test/exact_match", "a.sqlite")), {0.0})
+        told = json.loads(self.run_rivulet("model", "evaluate", "latest", "--db", self.path("a.sqlite"), "--json", code=0).out)
+        self.assertAlmostEqual(told["test/perplexity"], self.metric("test/perplexity", "a.sqlite")[-1], delta=1e-2)
+        # A stored scenario names the loss and all of its settings, which this preset has as its own.
+        self.run_rivulet("model", "export", "latest", "--db", self.path("a.sqlite"), "--out", self.path("last.safetensors"), code=0)
 
     def test_lstm_learns_and_workers_change_nothing(self):
         lstm = ["--set", "model.preset=char_lstm", "--set", "client.optimizer.learning_rate=1", "--rounds", "2", "--set",

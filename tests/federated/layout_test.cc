@@ -119,8 +119,9 @@ TEST(ModelLayout, TooManyBytes_AreRefused) {
 
 TEST(Segment, NamesReadBack) {
   for (const Segment segment : kSegments) EXPECT_EQ(*SegmentFromName(Name(segment)), segment);
+  EXPECT_EQ(*SegmentFromName(Name(Segment::kBase)), Segment::kBase);
   EXPECT_EQ(Message(SegmentFromName("trained").status()),
-            "segment 'trained' is not one of trainable, shared, local and frozen");
+            "segment 'trained' is not one of trainable, shared, local, frozen and base");
 }
 
 }  // namespace

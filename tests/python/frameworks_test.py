@@ -581,7 +581,9 @@ evaluation = { federated_every = 3 }
         for number, name in enumerate(["north", "south"]):
             labels = torch.arange(24) % 3
             pixels = labels[:, None, None, None] + 0.3 * torch.randn(24, 1, 8, 8, generator=torch.Generator().manual_seed(number))
-            loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(pixels, labels), batch_size=8, shuffle=True)
+            # An order of its own: two threads would draw from one generator as they come.
+            loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(pixels, labels), batch_size=8, shuffle=True,
+                                                 generator=torch.Generator().manual_seed(number))
             loaders.append(loader)
             client = rivulet.torch.client(network(), loader, train, evaluate=evaluate)
             threads.append(self.in_thread(client, name))

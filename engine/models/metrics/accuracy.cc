@@ -6,7 +6,9 @@ namespace {
 
 Output AccuracyOfClass(const Scope& scope, const ScoredTargets& targets, const MetricRequest& request) {
   const Output correct = scope.Op("Equal", {PredictionOf(scope, targets), targets.target}, {}, "correct");
-  return AddRate(scope, correct, "correct/float", request.name);
+  if (!targets.counted) return AddRate(scope, correct, "correct/float", request.name);
+  const Output right = scope.Op("Cast", {correct}, {{"DstT", DType::kFloat32}}, "correct/float");
+  return MeanOfCounted(scope, right, targets.counted, request.name);
 }
 
 Output AccuracyOfLabels(const Scope& scope, const ScoredTargets& targets, const MetricRequest& request) {
@@ -16,6 +18,7 @@ Output AccuracyOfLabels(const Scope& scope, const ScoredTargets& targets, const 
 
 RIVULET_METRIC(accuracy_registration, {.name = "accuracy",
                                        .doc = "share of examples, positions or labels that are predicted right",
+                                       .weighted = true,
                                        .of_class = AccuracyOfClass,
                                        .of_labels = AccuracyOfLabels});
 

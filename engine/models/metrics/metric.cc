@@ -82,6 +82,11 @@ StatusOr<std::vector<std::pair<std::string, std::string>>> AddMetrics(const Scop
                       DidYouMean(name, known), Join(known, ", "));
     }
     if (!taken.insert(name).second) return InvalidArgument("the metric '{}' is asked for twice", name);
+    if (targets.counted && !metric->weighted)
+      return InvalidArgument(
+          "the metric '{}' is of all labels, and some count for nothing here; choose \"accuracy\", \"exact_match\" or "
+          "\"perplexity\"",
+          name);
     const Output made = function(scope, targets, {name, number.value_or(0)});
     RIVULET_RETURN_IF_ERROR(Annotate(scope.status(), fmt::format("the metric '{}'", name)));
     metrics.emplace_back(name, made.name());

@@ -44,6 +44,7 @@ struct MetricKind {
   std::string name;
   std::string doc;        // completes "`name`: …" in a reference
   bool numbered = false;  // it is asked for as "name_5"
+  bool weighted = false;  // of_class leaves out the rows that do not count (ScoredTargets::counted)
   MetricFunction of_class = nullptr, of_labels = nullptr, of_numbers = nullptr;  // null: not for such targets
   FinishFunction finish = nullptr;                                               // of counts
 };
@@ -51,7 +52,8 @@ struct MetricKind {
 // Adds the metrics of these names to the graph, of none those that are usual for the target: of classes "accuracy"; of
 // labels "accuracy", the share of decisions (a score above 0 says yes) that are right, and "exact_match", the share of
 // examples of which all are; of numbers "mse" and "mae". Returns (name, tensor). NOT_FOUND lists the metrics for
-// targets of this kind; INVALID_ARGUMENT: a name twice, a number that is none. Other errors are the scope's.
+// targets of this kind; INVALID_ARGUMENT: a name twice, a number that is none, one of all rows where not all count.
+// Other errors are the scope's.
 StatusOr<std::vector<std::pair<std::string, std::string>>> AddMetrics(const Scope& scope, TargetKind kind,
                                                                       const ScoredTargets& targets,
                                                                       std::span<const std::string> names = {});

@@ -78,6 +78,23 @@ std::vector<std::string> ObjectiveNames(TargetKind kind) {
   return names;
 }
 
+bool AreDefaults(std::string_view objective, const SettingValues& given) {
+  const ObjectiveKind* const found = Objectives().Find(objective);
+  return std::ranges::all_of(given, [&](const auto& named) {
+    const Setting* const setting = found == nullptr ? nullptr : FindSetting(found->settings, named.first);
+    return setting != nullptr && setting->default_value == named.second;
+  });
+}
+
+std::optional<int64_t> IgnoredLabel(const SettingValues& given) {
+  const auto found = given.find("ignore_label");
+  if (found == given.end()) return std::nullopt;
+  if (const auto* one = std::get_if<int64_t>(&found->second)) return *one;
+  const auto* list = std::get_if<std::vector<int64_t>>(&found->second);
+  if (list == nullptr || list->empty()) return std::nullopt;
+  return list->front();
+}
+
 void ForEachObjective(std::function<void(const ObjectiveKind&)> visit) { Objectives().ForEach(std::move(visit)); }
 
 ObjectiveRegistration::ObjectiveRegistration(ObjectiveKind kind) { Objectives().Add(std::move(kind)); }
@@ -87,6 +104,14 @@ Output MeanOf(const Scope& scope, Output values, std::string_view name) {
   for (int axis = 0; values && axis < values.shape().rank(); ++axis)
     axes.flat<int32_t>()[static_cast<size_t>(axis)] = axis;
   return scope.Op("Mean", {values, scope.Const(std::move(axes), fmt::format("{}/axes", name))}, {}, name);
+}
+
+Output MeanOfCounted(const Scope& scope, Output values, Output counted, std::string_view name) {
+  const Scope s = scope.SubScope(fmt::format("{}_of", name));
+  const Output rows = s.Const(Tensor::Of<int32_t>({1}, {0}), "rows");
+  const Output sum = s.Op("Sum", {s.Op("Mul", {values, counted}), rows});
+  const Output total = s.Op("Maximum", {s.Op("Sum", {counted, rows}), s.Const(1.0f, "one")});
+  return scope.Op("RealDiv", {sum, total}, {}, name);
 }
 
 Output OneHotOf(const Scope& scope, const ScoredTargets& targets) {

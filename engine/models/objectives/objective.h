@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,7 +31,9 @@ std::string_view NameOf(TargetKind kind);
 // Scores and targets of one batch: rows of one score per class, and the class of each row; or both of one shape.
 struct ScoredTargets {
   Output scores, target;
-  int64_t classes = 0;  // of kClass
+  int64_t classes = 0;    // of kClass
+  Output counted = {};    // of kClass: 1 for a row that counts and 0 for one that does not, float32; empty: all do
+  int64_t positions = 1;  // of kClass: rows of one example
 };
 
 // The loss of each element, or of each row, whose mean training minimises.
@@ -49,6 +52,10 @@ struct ObjectiveKind {
 // INVALID_ARGUMENT as Settings::Read.
 StatusOr<Objective> FindObjective(TargetKind kind, std::string_view name, const SettingValues& given = {});
 std::vector<std::string> ObjectiveNames(TargetKind kind);  // the usual one first
+// Whether these settings of the objective are its defaults, as a stored scenario names them all.
+bool AreDefaults(std::string_view objective, const SettingValues& given);
+// The setting "ignore_label" of those that an objective has taken. Nothing: every label counts.
+std::optional<int64_t> IgnoredLabel(const SettingValues& given);
 // Calls `visit` for every objective, those that will be registered included.
 void ForEachObjective(std::function<void(const ObjectiveKind&)> visit);
 
@@ -58,6 +65,8 @@ struct ObjectiveRegistration {
 #define RIVULET_OBJECTIVE(variable, ...) \
   [[maybe_unused]] static const ::rivulet::ObjectiveRegistration variable(::rivulet::ObjectiveKind __VA_ARGS__)
 
+// The mean over the rows that count, 0 where none does, as the node `name`.
+Output MeanOfCounted(const Scope& scope, Output values, Output counted, std::string_view name);
 // The mean over all elements, as the node `name`.
 Output MeanOf(const Scope& scope, Output values, std::string_view name);
 // One for the label's class, zero for the others, and no gradient.

@@ -31,6 +31,16 @@ Output SoftmaxCrossEntropyOfClass(const Scope& scope, const ScoredTargets& targe
   return weights ? scope.Op("Mul", {loss, weights}, {}, "weighted_loss") : loss;
 }
 
+Setting IgnoreLabel() {
+  Setting ignored = Integers("ignore_label", std::vector<int64_t>(),
+                             "Label that counts for nothing, such as PyTorch's ignore_index -100. The loss and the "
+                             "metrics `accuracy`, `exact_match` and `perplexity` are of the other labels.")
+                        .Items(0, 1);
+  ignored.default_in_words = "no label is ignored";
+  ignored.example = "[-100]";
+  return ignored;
+}
+
 Setting LabelSmoothing() {
   Setting smoothing =
       Float("label_smoothing", 0, "Share of the target that is spread evenly over all classes.").Between(0, 1);
@@ -40,7 +50,7 @@ Setting LabelSmoothing() {
 
 RIVULET_OBJECTIVE(sparse_softmax_registration, {.name = "sparse_softmax_cross_entropy",
                                                 .doc = "cross-entropy of the softmax over the scores, of a class",
-                                                .settings = {ClassWeights(), LabelSmoothing()},
+                                                .settings = {ClassWeights(), LabelSmoothing(), IgnoreLabel()},
                                                 .of_class = SoftmaxCrossEntropyOfClass});
 
 }  // namespace

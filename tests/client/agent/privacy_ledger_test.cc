@@ -177,6 +177,10 @@ TEST_F(PrivacyLedgerTest, LedgerOfAnOlderProgram_IsTakenOver) {
   EXPECT_FALSE(std::filesystem::exists(Path("ledger")));
   ASSERT_OK_AND_ASSIGN(const auto ledger, open());
   EXPECT_NEAR(Value(ledger->Spent()), Epsilon({{.multiplier = 2, .count = 2}}), 1e-9);
+  // Another state folder of the site has one too.
+  ASSERT_OK(Open(100)->Charge("run-r1-a1-d-0", *plan));
+  ASSERT_OK_AND_ASSIGN(const auto both, open());
+  EXPECT_NEAR(Value(both->Spent()), Epsilon({{.multiplier = 2, .count = 3}}), 1e-9);
 }
 
 TEST_F(PrivacyLedgerTest, Policy_AsksForClaims) {

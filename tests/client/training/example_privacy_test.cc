@@ -23,6 +23,7 @@
 namespace rivulet {
 namespace {
 
+using ::rivulet::testing::DigitExample;
 using ::rivulet::testing::DigitRecords;
 using ::rivulet::testing::LocalPlan;
 using ::rivulet::testing::LocalScenario;
@@ -170,7 +171,12 @@ TEST(ExamplePrivacyTest, WeightsOfDarkPixels_MoveByNoiseOfTheStatedDeviation) {
   scenario.client.epochs = 1;
   scenario.client.optimizer.learning_rate = 1;
   const auto plan = LocalPlan(scenario);
-  const std::vector<std::string> records = DigitRecords(12);  // one step of all examples
+  std::vector<std::string> records;  // one step of all of them
+  for (int i = 0; i < 12; ++i) {
+    std::string image(784, '\0');
+    for (size_t k = 0; k < 700; ++k) image[k] = static_cast<char>((k * 31 + static_cast<size_t>(i) * 17) % 251 + 1);
+    records.push_back(DigitExample(image, i % 10));
+  }
   ASSERT_OK_AND_ASSIGN(const TrainedDelta trained, TrainByExample(plan, records, KeyOfBytes(1)));
   EXPECT_EQ(trained.result.steps, 1);
   std::vector<bool> dark(784, true);
@@ -304,7 +310,7 @@ TEST(ExampleAccountsTest, Key_IsTheSitesOwn_AndOnlyItsOwnerReadsIt) {
 
 TEST(ExampleAccountsTest, SpentBudget_EndsTheClientsPart_AndNoOtherClients) {
   TempFolder folder;
-  Scenario scenario = ExampleScenario(1, 1);
+  Scenario scenario = ExampleScenario(1, 2);
   scenario.privacy.epsilon = 3;
   const auto plan = LocalPlan(scenario);
   ExampleAccounts accounts(FileSystem::Default(), folder.path(), false);

@@ -440,6 +440,12 @@ TEST_F(SteppedAggregatorTest, PartialAtAnotherStep_OrTwice_IsRefused) {
   EXPECT_THAT(report(), ElementsAre(HasSubstr("fold ")));
   machine_->On(Merged{{TaskOf("c0")}}, 0);
   EXPECT_THAT(report(), ElementsAre(HasSubstr("its words are in the sum")));
+  Report("c1", kSum);
+  machine_->On(FoldDone{TaskOf("c1")}, 0);
+  Report("c2", kSum);
+  machine_->On(FoldDone{TaskOf("c2")}, 0);
+  EXPECT_EQ(machine_->LeaseOf("c0")->step, 2);
+  EXPECT_THAT(report(), ElementsAre(HasSubstr("its words are in the sum"))) << "when the next step has begun";
 }
 
 // Whatever earlier processes gave out, no attempt of this one has its number; and it draws whom the one would have

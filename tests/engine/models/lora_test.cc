@@ -440,6 +440,51 @@ TEST(Lora, TrainingSteps_MoveAdaptersAlone) {
   }
 }
 
+// An embedding that is the head, too: one pair for both, so that one merged table computes what the adapters do.
+TEST(Lora, ATiedTable_StaysOneAfterTwentySteps) {
+  const auto tied = [] {
+    ModelDef model;
+    const Scope scope(model.graph);
+    const Output tokens = scope.Placeholder("tokens", DType::kInt64, Shape{6});
+    const Output label = scope.Placeholder("label", DType::kInt64, Shape{6});
+    const Output table = Variable(scope, "table", Shape{7, 4}, RandomNormal(0, 1));
+    const Output rows = scope.Op("GatherV2", {table, tokens, scope.Const(Tensor::Scalar<int32_t>(0))});
+    const Output scores = scope.Op("MatMul", {scope.Op("Tanh", {rows}), table}, {{"transpose_b", true}});
+    const Output logits = scope.Op("Identity", {scores}, {}, "logits");
+    const Output losses = scope.Op("SparseSoftmaxCrossEntropyWithLogits", {logits, label});
+    scope.Op("Mean", {losses, IntsOf(scope, {0})}, {}, "loss");
+    EXPECT_OK(scope.status());
+    model.train_loss = model.eval_loss = "loss";
+    auto variables = VariablesOf(model.graph);
+    EXPECT_OK(variables);
+    model.variables = *variables;
+    return model;
+  };
+  const ModelDef base = tied();
+  ModelDef model = tied();
+  ASSERT_OK(AddLora(model, {.targets = {"table"}, .rank = 2, .alpha = 2}));
+  EXPECT_THAT(SegmentOf(model, "trainable"), ElementsAre("table/lora_A", "table/lora_B"));
+  OptimizerSpec sgd;
+  sgd.learning_rate = 0.2;
+  ASSERT_OK_AND_ASSIGN(const std::string step, testing::AddTrainingStep(model, sgd));
+  const Session::Feeds feeds = {{"tokens", Tensor::Of<int64_t>({6}, {0, 1, 2, 3, 4, 6})},
+                                {"label", Tensor::Of<int64_t>({6}, {1, 2, 3, 4, 5, 0})}};
+  const auto adapted = Begun(model), merged = Begun(base);
+  ASSERT_OK_AND_ASSIGN(const auto before, adapted->Run(feeds, {"logits", "loss"}));
+  for (int i = 0; i < 20; ++i) ASSERT_THAT(adapted->Run(feeds, {}, {step}), IsOk());
+  ASSERT_OK_AND_ASSIGN(const auto after, adapted->Run(feeds, {"logits", "loss"}));
+  EXPECT_LT(after[1].flat<float>()[0], before[1].flat<float>()[0] - 0.1f);
+  const auto adapters = LoraAdaptersOf(model.graph);
+  ASSERT_EQ(adapters.size(), 1u);
+  ASSERT_OK_AND_ASSIGN(const Tensor a, adapted->GetVariable(adapters[0].a));
+  ASSERT_OK_AND_ASSIGN(const Tensor b, adapted->GetVariable(adapters[0].b));
+  ASSERT_OK_AND_ASSIGN(const Tensor table, merged->GetVariable("table"));
+  ASSERT_OK_AND_ASSIGN(const Tensor sum, MergeLora(adapters[0], table, a, b));
+  ASSERT_OK(merged->SetVariable("table", sum));
+  ASSERT_OK_AND_ASSIGN(const auto whole, merged->Run(feeds, {"logits"}));
+  for (size_t i = 0; i < 42; ++i) EXPECT_NEAR(whole[0].flat<float>()[i], after[0].flat<float>()[i], 1e-5);
+}
+
 TEST(Lora, WhatHasNoAdapter_IsRefusedByName) {
   const auto error = [](const std::string& preset, const LoraOptions& options) {
     ModelDef model = PresetModel(preset);

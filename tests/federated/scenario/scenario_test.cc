@@ -195,6 +195,10 @@ std::vector<Effect> OwnEffects() {
       {"model.onnx", "m.onnx", [=](auto& s) { return s.model.onnx == cwd("m.onnx") && s.model.preset.empty(); }},
       {"model.arrays", "i.safetensors",
        [=](auto& s) { return s.model.arrays == cwd("i.safetensors") && s.model.preset.empty(); }},
+      {"model.base",
+       "b.safetensors",
+       [=](auto& s) { return s.model.base == cwd("b.safetensors"); },
+       {{"model.arrays", "i.safetensors"}}},
       {"model.loss", "l", [](auto& s) { return s.model.loss == "l"; }, graph},
       {"model.metrics", "[\"a\", \"b\"]",
        [](auto& s) {
@@ -261,6 +265,14 @@ std::vector<Effect> OwnEffects() {
        [=](auto& s) { return s.data.tests == std::vector<std::string>{"a=" + cwd("t.tfrecord")}; }},
       {"data.validation", "v.tfrecord", [=](auto& s) { return s.data.validation == cwd("v.tfrecord"); }},
       {"data.validation_fraction", "0.25", [](auto& s) { return s.data.validation_fraction == 0.25; }},
+      {"model.base",
+       "b.safetensors",
+       [=](auto& s) { return s.model.base == cwd("b.safetensors"); },
+       {{"model.arrays", "a.json"}}},
+      {"server.serve_base",
+       "false",
+       [](auto& s) { return !s.server.serve_base; },
+       {{"model.arrays", "a.json"}, {"model.base", "b.safetensors"}}},
       {"model.weights", "w.safetensors", [=](auto& s) { return s.model.weights == cwd("w.safetensors"); }},
       {"data.input_feature", "i", [](auto& s) { return s.data.input_feature == "i"; }},
       {"data.label_feature", "l", [](auto& s) { return s.data.label_feature == "l"; }},
@@ -312,6 +324,10 @@ std::vector<Effect> OwnEffects() {
       {"data.name", "ward", [](auto& s) { return s.data.name == "ward"; }},
       {"server.staging_megabytes", "1", [](auto& s) { return s.server.staging_megabytes == 1; }},
       {"server.checkpoint_reports", "true", [](auto& s) { return s.server.checkpoint_reports; }},
+      {"server.serve_base",
+       "false",
+       [](auto& s) { return !s.server.serve_base; },
+       {{"model.arrays", "i.safetensors"}, {"model.base", "b.safetensors"}}},
       {"server.sum_bits", "32", [](auto& s) { return s.server.sum_bits == 32; }},
       {"privacy.secure", "arithmetic", [](auto& s) { return s.secure.protocol == "arithmetic"; }},
       {"privacy.min_survivors",
@@ -514,13 +530,14 @@ TEST(ScenarioKeys, TheirClassIsWhatTheyDecide) {
     if (key.key_class == KeyClass::kOperation) operation.push_back(key.name);
     if (key.key_class == KeyClass::kPlace) place.push_back(key.name);
   }
-  EXPECT_THAT(operation, ::testing::ElementsAre(
-                             "run.rounds", "run.stop", "run.patience", "run.keep_models", "run.durability",
-                             "run.cache_megabytes", "server.min_clients", "server.min_reports", "server.deadline",
-                             "server.lease", "server.presence", "server.max_attempts", "server.staging_megabytes",
-                             "server.checkpoint_reports", "privacy.epsilon", "privacy.delta", "evaluation.every",
-                             "evaluation.batch_size", "evaluation.federated_every", "evaluation.federated_clients"));
-  EXPECT_THAT(place, ::testing::ElementsAre("model.graph", "model.onnx", "model.arrays", "model.weights",
+  EXPECT_THAT(operation,
+              ::testing::ElementsAre("run.rounds", "run.stop", "run.patience", "run.keep_models", "run.durability",
+                                     "run.cache_megabytes", "server.min_clients", "server.min_reports",
+                                     "server.deadline", "server.lease", "server.presence", "server.max_attempts",
+                                     "server.staging_megabytes", "server.checkpoint_reports", "server.serve_base",
+                                     "privacy.epsilon", "privacy.delta", "evaluation.every", "evaluation.batch_size",
+                                     "evaluation.federated_every", "evaluation.federated_clients"));
+  EXPECT_THAT(place, ::testing::ElementsAre("model.graph", "model.onnx", "model.arrays", "model.base", "model.weights",
                                             "model.columns", "data.train", "data.test", "data.tests", "data.validation",
                                             "data.partition.distribution", "client.input_graph", "algorithm.graph",
                                             "server.fine_tune.data", "selection.trace", "devices.trace"));
@@ -786,6 +803,11 @@ TEST(Refuse, WhatNeedsAGraph_WithArrays) {
             "client.optimizer.learning_rate in s.toml:3:42 has an effect only when model.arrays is not given; remove "
             "it, or change model.arrays");
   EXPECT_OK(Parse(arrays + "client = { epochs = 3, batch_size = 7 }\nevaluation = { federated_every = 2 }\n"));
+  EXPECT_EQ(ErrorOf(arrays, {{"model.base", "b.safetensors"}, {"model.lora.targets", "[\"*kernel\"]"}}),
+            "model.lora.targets in --set has an effect only when model.arrays is not given; remove it, or change "
+            "model.arrays");
+  EXPECT_EQ(ErrorOf(kMinimal, {{"model.base", "b.safetensors"}, {"model.lora.targets", "[\"*kernel\"]"}}),
+            "model.base in --set has an effect only when model.arrays is given; remove it, or change model.arrays");
   EXPECT_EQ(ErrorOf(arrays, {{"model.input.shape", "[3]"}}),
             "model.input.shape in --set has an effect only when none of model.graph, model.arrays and model.inputs is "
             "given; remove it, or change model.graph");

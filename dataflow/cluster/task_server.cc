@@ -21,6 +21,8 @@ namespace {
 constexpr int kMostClusterCalls = 1 << 16;
 // Threads that answer calls of sessions, and of tasks: sessions wait for tasks, and so must not take their threads.
 constexpr int kMasterThreads = 16, kWorkerThreads = 8;
+// Of gRPC for the messages of all connections together: room for two of the largest, in and out.
+constexpr size_t kQuota = 4 * static_cast<size_t>(kMaxClusterMessageBytes);
 
 class Server final : public TaskServer {
  public:
@@ -43,6 +45,9 @@ class Server final : public TaskServer {
     builder.SetMaxSendMessageSize(kMaxClusterMessageBytes);
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMostClusterCalls);
+    grpc::ResourceQuota quota("tasks");
+    quota.Resize(kQuota);
+    builder.SetResourceQuota(quota);
     builder.RegisterService(&worker_service_);
     builder.RegisterService(&master_service_);
     int port = 0;

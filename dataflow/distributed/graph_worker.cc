@@ -63,6 +63,7 @@ struct WorkerSession {
   std::shared_ptr<ResourceManager> resources;
   std::map<std::string, std::shared_ptr<RegisteredGraph>> graphs;
   uint64_t next_graph = 1;
+  StepClock::time_point used = StepClock::now();
 };
 
 struct Step {
@@ -107,11 +108,12 @@ struct GraphWorker::State {
     return step;
   }
 
-  StatusOr<std::shared_ptr<RegisteredGraph>> GraphOf(const std::string& session, const std::string& graph) const {
+  StatusOr<std::shared_ptr<RegisteredGraph>> GraphOf(const std::string& session, const std::string& graph) {
     MutexLock lock(mutex);
     const auto found = sessions.find(session);
     if (found == sessions.end())
       return Aborted("'{}' has no session '{}'; its process may have been restarted", options.task, Shortened(session));
+    found->second.used = StepClock::now();
     const auto registered = found->second.graphs.find(graph);
     if (registered == found->second.graphs.end())
       return Aborted("'{}' has no graph '{}' in this session; its process may have been restarted", options.task,
@@ -180,11 +182,23 @@ size_t GraphWorker::parked_bytes() const { return state_->parked->used(); }
 void GraphWorker::GetStatus(const CancellationToken&, DevicesDone done) { done(std::vector{state_->device}); }
 
 void GraphWorker::CreateWorkerSession(WorkerSessionRequest request, Done done) {
+  std::vector<WorkerSession> gone;  // their graphs go without the lock
   const auto create = [&]() -> Status {
     MutexLock lock(state_->mutex);
     if (request.session.empty()) return InvalidArgument("a session of '{}' needs a handle", state_->options.task);
     if (state_->sessions.contains(request.session))
       return AlreadyExists("'{}' has a session '{}' already", state_->options.task, Shortened(request.session));
+    if (state_->sessions.size() >= state_->options.max_sessions) {
+      const StepClock::time_point now = StepClock::now();
+      for (auto entry = state_->sessions.begin(); entry != state_->sessions.end();) {
+        if (now - entry->second.used < state_->options.idle_after) {
+          ++entry;
+          continue;
+        }
+        gone.push_back(std::move(entry->second));
+        entry = state_->sessions.erase(entry);
+      }
+    }
     if (state_->sessions.size() >= state_->options.max_sessions)
       return ResourceExhausted("'{}' has {} sessions, and takes no more; close some first", state_->options.task,
                                state_->sessions.size());

@@ -26,6 +26,8 @@ struct GraphWorkerOptions {
   std::function<Status(const Graph& graph)> allow;
   // Steps that ended are forgotten after this, when their master did not clean up.
   std::chrono::seconds forget_after = std::chrono::minutes(10);
+  // Sessions without a step for this long make way when there are too many: their master may be gone.
+  std::chrono::milliseconds idle_after = std::chrono::hours(1);
 };
 
 // Thread-safe. Sessions without isolation share their variables and queues, as long as the process runs.

@@ -4,6 +4,7 @@ RIVULET_TENSORFLOW_PYTHON names that Python; without it the comparisons are skip
 """
 import os
 import pathlib
+import random
 import signal
 import socket
 import subprocess
@@ -15,12 +16,17 @@ PROGRAM = pathlib.Path(__file__).with_name("tensorflow_cluster.py")
 
 
 def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
+    """Free ones below those that systems give to connections, so that nothing takes them before their task does."""
+    ports = []
+    while len(ports) < count:
+        port = random.SystemRandom().randrange(10_000, 32_768)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        if port not in ports:
+            ports.append(port)
     return ports
 
 

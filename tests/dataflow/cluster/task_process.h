@@ -8,7 +8,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -17,21 +19,21 @@
 
 namespace rivulet::testing {
 
-// Ports that were free a moment ago; held together, so that they differ.
+// Free ports below those that systems give to connections, so that nothing takes them before their task does.
 inline std::vector<int> FreePorts(int count) {
-  std::vector<int> sockets, ports;
-  for (int i = 0; i < count; ++i) {
+  std::vector<int> ports;
+  std::random_device draw;
+  while (ports.size() < static_cast<size_t>(count)) {
+    const int port = 10'000 + static_cast<int>(draw() % 22'768);
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in address{};
     address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(port));
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-    socklen_t size = sizeof address;
-    getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
-    sockets.push_back(fd);
-    ports.push_back(ntohs(address.sin_port));
+    const bool free = bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+    close(fd);
+    if (free && std::find(ports.begin(), ports.end(), port) == ports.end()) ports.push_back(port);
   }
-  for (const int fd : sockets) close(fd);
   return ports;
 }
 

@@ -278,6 +278,28 @@ TEST(GraphWorkerTest, ParkedTensors_AreBounded) {
   EXPECT_EQ(budget->used(), 0u);
 }
 
+Status MakeSession(GraphWorker& worker, const std::string& session) {
+  Answer<Status> made;
+  worker.CreateWorkerSession({session}, made.Callback());
+  return made.Get();
+}
+
+TEST(GraphWorkerTest, SessionsBeyondTheBound_AreRefusedUnlessOthersAreIdle) {
+  GraphWorkerOptions options;
+  options.max_sessions = 1;
+  const Tasks busy(1, options);
+  ASSERT_OK(MakeSession(*busy[0], "one"));
+  EXPECT_THAT(MakeSession(*busy[0], "two"), StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("1 sessions")));
+  options.idle_after = std::chrono::milliseconds(0);
+  const Tasks idle(1, options);
+  ASSERT_OK(MakeSession(*idle[0], "one"));
+  ASSERT_OK(MakeSession(*idle[0], "two"));
+  EXPECT_EQ(idle[0]->sessions(), 1u);
+  Answer<StatusOr<std::string>> registered;
+  idle[0]->RegisterGraph({"one", "", 0}, registered.Callback());
+  EXPECT_THAT(registered.Get(), StatusIs(absl::StatusCode::kAborted, HasSubstr("no session 'one'")));
+}
+
 TEST(GraphWorkerTest, UnknownSessionOrGraph_IsAborted) {
   const Tasks tasks(1);
   Answer<StatusOr<NamedTensors>> run;

@@ -76,7 +76,7 @@ TEST_F(PathsWithinTest, LinkWithinTheFolder_AndALinkToTheFolder_AreFollowed) {
 TEST_F(PathsWithinTest, EveryKeyThatIsAPath_IsPutWithin) {
   Scenario scenario;
   scenario.algorithm.graph = scenario.client.input_graph = scenario.model.graph = scenario.model.onnx = "/etc/a.pb";
-  scenario.model.arrays = scenario.model.weights = "/etc/a.safetensors";
+  scenario.model.arrays = scenario.model.base = scenario.model.weights = "/etc/a.safetensors";
   scenario.data.train = scenario.data.test = scenario.data.validation = "/etc/a.tfrecord";
   scenario.data.tests = {"north=/etc/north.tfrecord", "south=/etc/south.tfrecord"};
   scenario.data.partition.kind = "distribution";

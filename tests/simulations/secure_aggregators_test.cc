@@ -165,9 +165,9 @@ TEST_F(SecureAggregatorsTest, ClientsLostAtSteps_AreInTheSumOrNot_AsInThePlainRu
   }
 }
 
-// It loses the words that it had, and nothing else: whose words were in it drop out of the sum. They are five of
-// sixteen clients at most, and eleven give a secret.
-TEST_F(SecureAggregatorsTest, AggregatorKilledAtAStep_LosesTheWordsItHad_AndNoAnswer) {
+// Clients whose words, or calls on their way, were in it drop out of the sum, and nothing else is lost. They are five
+// of sixteen clients at most, and eleven give a secret.
+TEST_F(SecureAggregatorsTest, AggregatorKilledAtAStep_LosesFewClients_AndTheSumIsOfTheOthers) {
   class Killer final : public ForwardingCoordinator {
    public:
     Killer(CoordinatorApi& api, RestartedAggregator& victim, int step)
@@ -212,9 +212,7 @@ TEST_F(SecureAggregatorsTest, AggregatorKilledAtAStep_LosesTheWordsItHad_AndNoAn
         if (row.status == "folded") continue;
         lost[std::stoll(row.client_id.substr(row.client_id.find('-') + 1))] = {{.round = 2, .step = kSumStep}};
       }
-      if (step != kSumStep) {
-        EXPECT_THAT(lost, IsEmpty());
-      }
+      EXPECT_LE(lost.size(), 5u);
       const Trace plain = lost.empty() ? all : Run(scenario, db + "-plain", lost);
       EXPECT_EQ(secure.digests, plain.digests);
     }

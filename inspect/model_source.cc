@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <set>
 
 #include "engine/base/file_system.h"
 #include "engine/base/nearest.h"
@@ -161,7 +162,10 @@ StatusOr<NamedWeights> BaseWeightsOf(const RunModel& run, const std::string& pat
   const auto base = Base::Open(path);
   if (!base.ok()) return refuse(base.status());
   if (const Status same = CheckIsBase(**base, wanted); !same.ok()) return refuse(same);
+  std::set<std::string> stored;  // a base may have first values of what is trained
+  for (const SafetensorsEntry& tensor : content->tensors) stored.insert(tensor.name);
   for (const Base::Tensor& tensor : (*base)->tensors()) {
+    if (stored.contains(tensor.name)) continue;
     RIVULET_ASSIGN_OR_RETURN(Tensor value, Tensor::Create(tensor.spec.dtype, tensor.spec.shape));
     RIVULET_RETURN_IF_ERROR((*base)->Copy(tensor, {value.data(), static_cast<size_t>(tensor.bytes)}));
     weights.emplace_back(tensor.name, std::move(value));

@@ -59,10 +59,10 @@ Status BatchRunner::Step(const LoadedVersion& version, Prepared& prepared, std::
     fetches.push_back({prepared.fetches[i].data(), spec.dtype, spec.shape});
   }
   // The graph only reads its variables, so the model's own memory serves all threads.
-  const Buffer params{const_cast<std::byte*>(version.model->arena().data()), DType::kFloat32, 0};
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<Buffer> buffers, BuffersOver(version.plan->plan(), *version.model));
   Bindings bindings;
   bindings.arena = arena_.data();
-  bindings.buffers = {&params, 1};
+  bindings.buffers = buffers;
   bindings.feeds = feeds;
   bindings.fetches = fetches;
   return prepared.instance->Run(bindings);

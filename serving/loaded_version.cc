@@ -60,10 +60,10 @@ Status WarmUp(const LoadedVersion& version, std::span<const int64_t> batches) {
     };
     for (const FeedSpec& feed : program->signature().feeds) RIVULET_RETURN_IF_ERROR(make(feed.spec, feeds));
     for (const TensorSpec& spec : program->fetch_specs()) RIVULET_RETURN_IF_ERROR(make(spec, fetches));
-    const Buffer params{const_cast<std::byte*>(version.model->arena().data()), DType::kFloat32, 0};
+    RIVULET_ASSIGN_OR_RETURN(const std::vector<Buffer> buffers, BuffersOver(version.plan->plan(), *version.model));
     Bindings bindings;
     bindings.arena = arena.data();
-    bindings.buffers = {&params, 1};
+    bindings.buffers = buffers;
     bindings.feeds = feeds;
     bindings.fetches = fetches;
     // The first run touches memory for the first time; the second tells how long a step takes.

@@ -8,6 +8,7 @@
 #include "engine/base/nearest.h"
 #include "engine/compile/compile.h"
 #include "engine/tensor/spec_bytes.h"
+#include "federated/plan/base_values.h"
 
 namespace rivulet {
 namespace {
@@ -119,8 +120,7 @@ StatusOr<std::shared_ptr<const Program>> ServedPlan::ProgramOf(int64_t batch) co
     signature.feeds.back().spec.shape.set_dim(0, batch);
   }
   signature.fetches = fetches_;
-  for (const Slice& slice : plan_->layout()->slices())
-    signature.variables.push_back({slice.name, 0, slice.offset, slice.spec});
+  signature.variables = BindVariables(*plan_->layout());
   RIVULET_ASSIGN_OR_RETURN(program, CompileProgram(plan_->model().graph, signature, plan_->compile_options()));
   return program;
 }

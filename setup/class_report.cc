@@ -8,6 +8,7 @@
 
 #include "engine/compile/compile.h"
 #include "engine/tensor/spec_bytes.h"
+#include "federated/plan/base_values.h"
 #include "federated/plan/decoded_examples.h"
 #include "federated/plan/example_source.h"
 
@@ -30,11 +31,8 @@ void CountScores(std::span<const float> scores, int64_t label, ClassReport& repo
 
 class ScoreCounter {
  public:
-  ScoreCounter(const Plan& plan, std::shared_ptr<const Dataset> test, const Model& model, std::string scores)
-      : plan_(plan),
-        test_(std::move(test)),
-        params_{const_cast<std::byte*>(model.arena().data()), DType::kFloat32, 0},
-        scores_(std::move(scores)) {}
+  ScoreCounter(const Plan& plan, std::shared_ptr<const Dataset> test, std::vector<Buffer> buffers, std::string scores)
+      : plan_(plan), test_(std::move(test)), buffers_(std::move(buffers)), scores_(std::move(scores)) {}
 
   StatusOr<ClassReport> Count(int64_t batch_size, const DataProgress& progress) {
     RIVULET_ASSIGN_OR_RETURN(decoder_, ExampleDecoder::Create(plan_.features()));
@@ -58,8 +56,7 @@ class ScoreCounter {
     Signature signature;
     signature.feeds = decoder_->FeedSpecs(batch);
     signature.fetches = {scores_};
-    for (const Slice& slice : plan_.layout()->slices())
-      signature.variables.push_back({slice.name, 0, slice.offset, slice.spec});
+    signature.variables = BindVariables(*plan_.layout());
     RIVULET_ASSIGN_OR_RETURN(program_, CompileProgram(plan_.model().graph, signature, plan_.compile_options()));
     RIVULET_ASSIGN_OR_RETURN(instance_, program_->Instantiate());
     const TensorSpec& spec = program_->fetch_specs()[0];
@@ -91,7 +88,7 @@ class ScoreCounter {
     RIVULET_RETURN_IF_ERROR(source.Feed(static_cast<uint32_t>(begin), batch_, feeds));
     Bindings bindings;
     bindings.arena = arena_.data();
-    bindings.buffers = {&params_, 1};
+    bindings.buffers = buffers_;
     bindings.feeds = feeds;
     bindings.fetches = fetches;
     RIVULET_RETURN_IF_ERROR(instance_->Run(bindings));
@@ -112,7 +109,7 @@ class ScoreCounter {
 
   const Plan& plan_;
   const std::shared_ptr<const Dataset> test_;
-  const Buffer params_;  // the graph only reads its variables, so the model's own memory serves
+  const std::vector<Buffer> buffers_;  // the graph only reads its variables, so the model's own memory serves
   const std::string scores_;
   std::shared_ptr<const ExampleDecoder> decoder_;
   size_t label_ = 0;
@@ -168,11 +165,12 @@ StatusOr<ClassReport> ReportClasses(const Plan& plan, std::shared_ptr<const Data
         "the model predicts {}, not classes, so there is no confusion matrix",
         plan.model().label.encoding == FeatureEncoding::kInt64 ? "several labels of an example" : "numbers");
   if (test->size() == 0) return InvalidArgument("the test set has no examples");
+  RIVULET_ASSIGN_OR_RETURN(std::vector<Buffer> buffers, BuffersOver(plan, model));
   StatusOr<ClassReport> report = Internal("nothing was counted");
   // On a thread of its own, because compiling wants EnterWorkerThread and the caller's thread is not ours to change.
   std::thread([&] {
     EnterWorkerThread();
-    report = ScoreCounter(plan, std::move(test), model, scores).Count(batch_size, progress);
+    report = ScoreCounter(plan, std::move(test), std::move(buffers), scores).Count(batch_size, progress);
   }).join();
   return report;
 }

@@ -30,12 +30,12 @@ struct CentralEvaluator::Worker {
 
 // What its threads share: each takes the next batch until there is none.
 struct CentralEvaluator::Evaluation {
-  Evaluation(const Model& model, int64_t batches, size_t fetches)
-      : params{const_cast<std::byte*>(model.arena().data()), DType::kFloat32, 0},
+  Evaluation(std::vector<Buffer> variables, int64_t batches, size_t fetches)
+      : buffers(std::move(variables)),
         batches(batches),
         values(static_cast<size_t>(batches) * fetches),
         errors(static_cast<size_t>(batches)) {}
-  const Buffer params;  // the graph only reads its variables, so the committed model's own memory serves
+  const std::vector<Buffer> buffers;  // the graph only reads its variables, so the committed model's own memory serves
   const int64_t batches;
   std::vector<double> values;  // batch by batch, as MeasuredSet::Read writes them
   std::vector<Status> errors;  // of each batch
@@ -135,7 +135,7 @@ Status CentralEvaluator::EvaluateBatch(Worker& worker, int64_t batch, Evaluation
   RIVULET_RETURN_IF_ERROR(examples_->Feed(static_cast<uint32_t>(begin), size, bound.feeds));
   Bindings bindings;
   bindings.arena = worker.arena.data();
-  bindings.buffers = {&evaluation.params, 1};
+  bindings.buffers = evaluation.buffers;
   bindings.feeds = bound.feeds;
   bindings.fetches = bound.fetches;
   MonitoredRun watched(monitor_, bindings);
@@ -171,7 +171,8 @@ void CentralEvaluator::Work(Worker& worker) {
 StatusOr<std::map<std::string, Measure>> CentralEvaluator::Evaluate(const Model& model) {
   const int64_t examples = examples_->size();
   const int64_t batches = (examples + batch_size_ - 1) / batch_size_;
-  Evaluation evaluation(model, batches, evaluated_.width());
+  RIVULET_ASSIGN_OR_RETURN(std::vector<Buffer> buffers, BuffersOver(*plan_, model));
+  Evaluation evaluation(std::move(buffers), batches, evaluated_.width());
   {
     MutexLock lock(mutex_);
     evaluation_ = &evaluation;

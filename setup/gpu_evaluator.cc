@@ -47,6 +47,13 @@ Status GpuEvaluator::Prepare(std::shared_ptr<const Dataset> test, int64_t batch_
     RIVULET_ASSIGN_OR_RETURN(rest_, Compile(*decoder, rest));
   }
   RIVULET_ASSIGN_OR_RETURN(params_, device_->Allocate(plan_->layout()->arena_bytes(), "the evaluated model"));
+  RIVULET_ASSIGN_OR_RETURN(const std::span<const Buffer> of_base, plan_->base_buffers());
+  for (size_t i = 0; i < of_base.size(); ++i) {
+    const size_t bytes = TensorBytes(plan_->layout()->base_variables()[i].spec);
+    RIVULET_ASSIGN_OR_RETURN(GpuMemory memory, device_->Allocate(bytes, "the base of the evaluated model"));
+    RIVULET_RETURN_IF_ERROR(stream_->ToDevice(memory.data(), of_base[i].data, bytes));
+    base_.push_back(std::move(memory));
+  }
   RIVULET_RETURN_IF_ERROR(BringExamples(test, decoder));
   // A batch's fetches lie together, so that all of them come back in one piece.
   for (const TensorSpec& spec : whole_.program->fetch_specs()) {
@@ -104,7 +111,8 @@ Status GpuEvaluator::BringExamples(const std::shared_ptr<const Dataset>& test,
 
 Status GpuEvaluator::Run(const Part& part, int64_t first, int64_t lanes) {
   const auto batch = static_cast<size_t>(first);
-  const GpuOperand params = {params_.data(), 0};
+  std::vector<GpuOperand> buffers = {{params_.data(), 0}};
+  for (const GpuMemory& memory : base_) buffers.push_back({memory.data(), 0});
   std::vector<GpuOperand> feeds, fetches;
   for (size_t k = 0; k < feed_bytes_.size(); ++k) {
     feeds.push_back({test_set_.data() + feed_offset_[k] + batch * feed_bytes_[k], feed_bytes_[k]});
@@ -114,7 +122,7 @@ Status GpuEvaluator::Run(const Part& part, int64_t first, int64_t lanes) {
   }
   GpuBindings bindings;
   bindings.arena = {arena_.data(), arena_bytes_};
-  bindings.buffers = {&params, 1};  // the graph only reads its variables
+  bindings.buffers = buffers;  // the graph only reads its variables
   bindings.feeds = feeds;
   bindings.fetches = fetches;
   bindings.lanes.count = static_cast<int32_t>(lanes);

@@ -54,6 +54,7 @@ class GpuEvaluator : public Evaluator {
   std::vector<size_t> feed_bytes_, fetch_bytes_;    // of a batch, by feed and fetch; multiples of 256
   std::vector<size_t> feed_offset_, fetch_offset_;  // of batch 0
   size_t arena_bytes_ = 0, fetched_bytes_ = 0;
+  std::vector<GpuMemory> base_;  // the base's variables
   GpuMemory params_, test_set_, arena_, fetches_;
   PinnedMemory host_fetches_;
   std::unique_ptr<GpuStream> stream_;

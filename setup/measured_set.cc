@@ -6,6 +6,7 @@
 #include <numeric>
 #include <optional>
 
+#include "federated/plan/base_values.h"
 #include "federated/plan/rates.h"
 
 namespace rivulet {
@@ -81,9 +82,7 @@ Signature MeasuredSet::SignatureFor(const Plan& plan, const ExampleDecoder& deco
   Signature signature;
   signature.feeds = decoder.FeedSpecs(batch_size);
   for (const Fetched& fetched : fetched_) signature.fetches.push_back(fetched.tensor);
-  for (const Slice& slice : plan.layout()->slices()) {
-    signature.variables.push_back({slice.name, 0, slice.offset, slice.spec});
-  }
+  signature.variables = BindVariables(*plan.layout());
   return signature;
 }
 

@@ -8,6 +8,7 @@
 
 #include "engine/base/file_system.h"
 #include "engine/base/join.h"
+#include "engine/base/nearest.h"
 #include "engine/datasets/table.h"
 #include "engine/io/safetensors.h"
 #include "engine/models/first_values.h"
@@ -160,6 +161,69 @@ Status PutOn(const Base& base, const ModelConfig& config, ModelDef& model) {
   return absl::OkStatus();
 }
 
+StatusOr<Tensor> ValueIn(const Base& base, const Base::Tensor& tensor) {
+  RIVULET_ASSIGN_OR_RETURN(Tensor value, Tensor::Create(tensor.spec.dtype, tensor.spec.shape));
+  RIVULET_RETURN_IF_ERROR(base.Copy(tensor, {value.data(), static_cast<size_t>(tensor.bytes)}));
+  return value;
+}
+
+// The variables of a graph that nothing trains.
+std::set<std::string> FrozenOf(const ModelDef& model) {
+  std::set<std::string> frozen;
+  for (const ModelVariable& variable : model.variables)
+    if (variable.segment == "frozen") frozen.insert(variable.name);
+  return frozen;
+}
+
+// Of a model with a graph: frozen variables are read from the base, and all others take their first values from it.
+// `given`: frozen variables whose values the model itself has. A variable that is frozen and in no file would keep the
+// values that were drawn for it, which is hardly meant.
+Status PutGraphOn(const Base& base, const ModelConfig& config, const std::set<std::string>& given, ModelDef& model) {
+  std::vector<std::string> names;
+  std::set<std::string> of_base;
+  std::vector<std::pair<std::string, Tensor>> first_values;
+  for (const ModelVariable& variable : model.variables) {
+    names.push_back(variable.name);
+    const Base::Tensor* const tensor = base.Find(variable.name);
+    if (tensor == nullptr) {
+      if (variable.segment != "frozen" || given.contains(variable.name) || variable.name.ends_with("/lora_A") ||
+          !config.weights.empty()) {
+        continue;
+      }
+      return InvalidArgument(
+          "variable '{}' is frozen, and the base '{}' does not have it; add it to the base, or train it: "
+          "model.lora.modules_to_save, model.freeze",
+          variable.name, config.base);
+    }
+    if (tensor->spec != variable.spec) {
+      return InvalidArgument("variable '{}' is {}{}, and the base '{}' has it as {}{}", variable.name,
+                             Name(variable.spec.dtype), variable.spec.shape.ToString(), config.base,
+                             Name(tensor->spec.dtype), tensor->spec.shape.ToString());
+    }
+    if (variable.segment == "frozen") {
+      of_base.insert(variable.name);
+      continue;
+    }
+    RIVULET_ASSIGN_OR_RETURN(Tensor value, ValueIn(base, *tensor));
+    first_values.emplace_back(variable.name, std::move(value));
+  }
+  for (const Base::Tensor& tensor : base.tensors()) {
+    if (std::ranges::find(names, tensor.name) != names.end()) continue;
+    return NotFound("the base '{}' has a tensor '{}', and the model has no such variable.{}", config.base, tensor.name,
+                    DidYouMean(tensor.name, names));
+  }
+  if (of_base.empty()) {
+    return InvalidArgument(
+        "the base '{}' has only variables that are trained; freeze some (model.freeze, model.lora), or name the file "
+        "in model.weights",
+        config.base);
+  }
+  if (!first_values.empty()) RIVULET_RETURN_IF_ERROR(SetFirstValues(model, first_values));
+  RIVULET_RETURN_IF_ERROR(MoveToBase(model, of_base));
+  model.base = base.digest();
+  return absl::OkStatus();
+}
+
 // The values of model.weights become the model's own first values, so that the plan holds them. Variables of which each
 // client keeps its own are not in such a file.
 Status BeginWith(const std::string& path, ModelDef& model) {
@@ -211,7 +275,7 @@ StatusOr<bool> HasAdapters(const std::string& path) {
                              [](const SafetensorsEntry& tensor) { return tensor.name.ends_with("/lora_B"); });
 }
 
-// The base is what AddLora freezes: it travels with every version, as frozen variables do.
+// What AddLora freezes travels with every version, unless model.base has it.
 Status AddAdapters(const ModelConfig& config, ModelDef& model) {
   const LoraConfig& lora = config.lora;
   return Annotate(AddLora(model, {.targets = lora.targets,
@@ -245,9 +309,15 @@ StatusOr<ModelDef> ModelOf(const Scenario& scenario, const Base* base) {
   // Weights of a model without adapters are its base's.
   const std::string& weights = scenario.model.weights;
   bool weights_follow = !weights.empty();
+  const std::set<std::string> frozen = FrozenOf(model);
   if (!scenario.model.lora.targets.empty()) {
     if (weights_follow) {
       RIVULET_ASSIGN_OR_RETURN(weights_follow, HasAdapters(weights));
+      if (!weights_follow && !scenario.model.base.empty()) {
+        return InvalidArgument(
+            "model.weights, '{}', has no adapters, and model.base has the values of all other variables; leave out one",
+            weights);
+      }
       if (!weights_follow) RIVULET_RETURN_IF_ERROR(Annotate(BeginWith(weights, model), "model.weights"));
     }
     RIVULET_RETURN_IF_ERROR(AddAdapters(scenario.model, model));
@@ -260,7 +330,8 @@ StatusOr<ModelDef> ModelOf(const Scenario& scenario, const Base* base) {
       RIVULET_ASSIGN_OR_RETURN(opened, OpenBase(scenario));
       base = opened.get();
     }
-    RIVULET_RETURN_IF_ERROR(PutOn(*base, scenario.model, model));
+    RIVULET_RETURN_IF_ERROR(model.has_graph() ? Annotate(PutGraphOn(*base, scenario.model, frozen, model), "model.base")
+                                              : PutOn(*base, scenario.model, model));
   }
   if (!model.has_graph()) RIVULET_RETURN_IF_ERROR(CompleteArrays(scenario.model, model));
   if (weights_follow) RIVULET_RETURN_IF_ERROR(Annotate(BeginWith(weights, model), "model.weights"));

@@ -19,7 +19,8 @@ namespace rivulet {
 // shape; model.columns whose numbers the model is not fed with. DATA_LOSS: model.arrays or model.weights is no
 // safetensors file, model.columns none of columns.
 // `base`: model.base, where it is open; null: it is opened. Errors also as Base::Open; INVALID_ARGUMENT: a tensor of it
-// is in model.arrays too.
+// is in model.arrays too, or is no variable of a graph, or has another type or shape; a frozen variable that it has
+// not.
 StatusOr<ModelDef> ModelOf(const Scenario& scenario, const Base* base = nullptr);
 
 // The base that a scenario with model.base names. Errors as Base::Open, beginning with the key.

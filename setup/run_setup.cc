@@ -165,6 +165,11 @@ StatusOr<std::shared_ptr<const Plan>> RunSetup::plan() {
     RIVULET_ASSIGN_OR_RETURN(const Scenario counted, Counted());
     RIVULET_ASSIGN_OR_RETURN(plan_, ComposePlan(counted, *definition));
   }
+  if (!bound_ && !plan_->external() && plan_->model().base) {
+    bound_ = true;  // base() asks for the plan
+    RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Base> opened, base());
+    RIVULET_RETURN_IF_ERROR(Annotate(plan_->BindBase(opened), "model.base"));
+  }
   return plan_;
 }
 

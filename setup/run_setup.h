@@ -57,8 +57,8 @@ class RunSetup {
   StatusOr<std::shared_ptr<const Shares>> shares();
   // Errors as ModelOf.
   StatusOr<std::shared_ptr<const ModelDef>> model();
-  // What every client runs, opened: the options' plan where there is one. INVALID_ARGUMENT: a model, or settings, that
-  // make no plan.
+  // What every client runs, opened: the options' plan where there is one. A plan with a graph over a base is bound to
+  // it (Plan::BindBase). INVALID_ARGUMENT: a model, or settings, that make no plan. Errors also as base().
   StatusOr<std::shared_ptr<const Plan>> plan();
   // What a new run begins with where its plan has no graph to make it: the values of model.arrays; null for all other
   // plans. FAILED_PRECONDITION: the plan was built from other values.
@@ -90,6 +90,7 @@ class RunSetup {
   std::shared_ptr<const Base> base_;
   std::shared_ptr<const ModelDef> model_;
   std::shared_ptr<const Plan> plan_;
+  bool bound_ = false;  // plan_ to its base
   std::shared_ptr<Evaluator> evaluator_;
 };
 

@@ -63,6 +63,11 @@ class ClientStep final : public StepLoop {
     RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<Model> first, InitialModel(*plan_, scenario.run.seed));
     for (const int buffer : {BufferTable::kParams, BufferTable::kBaseParams})
       std::memcpy(memory[static_cast<size_t>(buffer)].data(), first->arena().data(), first->arena().size());
+    RIVULET_ASSIGN_OR_RETURN(const std::span<const Buffer> of_base, plan_->base_buffers());
+    for (size_t i = 0; i < of_base.size(); ++i) {
+      AlignedBuffer& to = memory[static_cast<size_t>(table.base(i))];
+      std::memcpy(to.data(), of_base[i].data, to.size());
+    }
     RIVULET_RETURN_IF_ERROR(Bind(std::move(program), std::move(memory)));
     title_ = fmt::format("{}, training step, batch {}", scenario.run.name, batch_);
 

@@ -226,6 +226,24 @@ std::shared_ptr<RowBudget> RowsWithin(const SitePolicy::Budget& budget) {
   return std::make_shared<RowBudget>(std::min(budget.RowBytes(), ArtifactCache::kDefaultRowBytes));
 }
 
+// The bases that the command line names, compared now, and the folder of downloads.
+StatusOr<std::shared_ptr<BaseStore>> BasesOf(const ClientOptions& options,
+                                             std::function<void(const std::string&)> note) {
+  BaseStoreOptions of_store{.folder = options.base_dir, .note = std::move(note)};
+  if (options.base_megabytes) of_store.megabytes = *options.base_megabytes;
+  auto bases = std::make_shared<BaseStore>(std::move(of_store));
+  for (const std::string& base : options.bases) {
+    const size_t equals = base.find('=');
+    if (equals == base.npos) {
+      return UsageError("--base takes DIGEST=FILE, not '{}'; `rivulet model base FILE` prints the digest", base);
+    }
+    const StatusOr<Digest> digest = Digest::FromHex(base.substr(0, equals));
+    if (!digest.ok()) return AsUsageError(Annotate(digest.status(), "--base"));
+    RIVULET_RETURN_IF_ERROR(Annotate(bases->Give(*digest, base.substr(equals + 1)), "--base"));
+  }
+  return bases;
+}
+
 // Null where the policy names no time: looking at the machine opens a dozen of the system's files, and a client asks
 // before each poll.
 std::function<std::string()> UnwillingBy(const SitePolicy::When& when) {
@@ -359,6 +377,10 @@ Status ServeAsClient(const ClientOptions& options) {
     NoteOf(options, name, log)("privacy ledger: " + spent);
   }
   RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<Watching> watching, Watching::Start(options.trace, "client " + name));
+  auto artifacts = std::make_shared<ArtifactCache>(options.kernels, RowsWithin(policy.budget),
+                                                   [&policy](const Plan& plan) { return CheckPlan(policy, plan); });
+  RIVULET_ASSIGN_OR_RETURN(auto bases, BasesOf(options, NoteOf(options, name, log)));
+  artifacts->UseBases(std::move(bases));
   Interrupt interrupt;
   AgentObserver observer = options.json ? ObserveInJson() : ObserveInWords(name);
   LogTo(log, name, observer);
@@ -378,8 +400,7 @@ Status ServeAsClient(const ClientOptions& options) {
        .memory_budget = policy.budget.TaskBytes(),
        .available_memory = [] { return LookAtMachine().available_bytes; },
        .unwilling = UnwillingBy(policy.when),
-       .artifacts = std::make_shared<ArtifactCache>(options.kernels, RowsWithin(policy.budget),
-                                                    [&policy](const Plan& plan) { return CheckPlan(policy, plan); }),
+       .artifacts = std::move(artifacts),
        .states = NewStateStore(FileSystem::Default(), options.state, true),
        .persisted = PersistedIn(options, name, NoteOf(options, name, log)),
        .checkpoint = device.device == nullptr ? CheckpointIn(options, name, NoteOf(options, name, log)) : nullptr,
@@ -437,6 +458,13 @@ Command ClientCommand() {
                  {.min = 0, .max = 1'000'000'000});
   command.Option("--checkpoint-seconds", "N", &options->checkpoint_seconds,
                  "interval of training checkpoints in --state, from which a crashed training resumes; 0: never [60]",
+                 {.min = 0, .max = 1'000'000'000});
+  command.Repeated("--base", "DIGEST=FILE", &options->bases,
+                   "use this copy of a base (model.base) instead of a download; compared at the start; repeatable");
+  command.Option("--base-dir", "DIR", &options->base_dir,
+                 "folder of downloaded bases, which clients may share [~/.cache/rivulet/bases]");
+  command.Option("--base-megabytes", "N", &options->base_megabytes,
+                 "limit of that folder; the base that was not used for the longest time is removed [100000]",
                  {.min = 0, .max = 1'000'000'000});
   command.Option("--device", "cpu|gpu|gpu:N|check", &options->device.device,
                  "device for training: the processor or a GPU; N counts from 0 in CUDA_VISIBLE_DEVICES; check: train "

@@ -28,6 +28,9 @@ struct ClientOptions {
   std::optional<int64_t> max_upload_rate;     // KB a second
   std::optional<int64_t> hold_megabytes;      // of finished updates; none: kHoldMegabytes
   std::optional<int64_t> checkpoint_seconds;  // none: kCheckpointSeconds
+  std::vector<std::string> bases;             // DIGEST=FILE
+  std::string base_dir;                       // of downloaded bases; "": BaseStore::DefaultFolder()
+  std::optional<int64_t> base_megabytes;      // of them; none: BaseStoreOptions'
   DeviceOptions device;
   bool preflight = false;
   bool zstd = false;

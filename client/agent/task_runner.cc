@@ -63,7 +63,7 @@ std::optional<FinishedWork> TaskRunner::FindPersisted(const Caller& caller, cons
   if (persisted_ == nullptr || task.kind != TaskKind::kTrain) return std::nullopt;
   std::optional<FinishedWork> found = persisted_->Find(task);
   if (!found) return std::nullopt;
-  const auto plan = artifacts_.Plan(task.plan, sources.plan);
+  const auto plan = artifacts_.Plan(task.plan, sources.plan, sources.base);
   if (!plan.ok()) return std::nullopt;
   if ((*plan)->plan->keeps_state() && (states_ == nullptr || !states_->Read(task.run_id, caller.name, task.id).ok())) {
     return std::nullopt;
@@ -73,7 +73,7 @@ std::optional<FinishedWork> TaskRunner::FindPersisted(const Caller& caller, cons
 
 Status TaskRunner::AskLedger(Ledger what, const Task& task, const TaskTrainer::Sources& sources) {
   if (ledger_ == nullptr || task.kind != TaskKind::kTrain) return absl::OkStatus();
-  RIVULET_ASSIGN_OR_RETURN(const auto plan, artifacts_.Plan(task.plan, sources.plan));
+  RIVULET_ASSIGN_OR_RETURN(const auto plan, artifacts_.Plan(task.plan, sources.plan, sources.base));
   return what == Ledger::kCheck ? ledger_->Check(task.id, *plan->plan) : ledger_->Charge(task.id, *plan->plan);
 }
 
@@ -135,11 +135,15 @@ StatusOr<TaskReport> TaskRunner::Perform(const Caller& caller, const Task& task,
     return WithReason(blob.status(), TaskFailure::Code::kNotWilling, "memory");
   };
   sources.plan = [&] { return noted(calls_.FetchPlan(caller, task.plan)); };
+  sources.base = {[&](const Digest& base, int64_t most, int64_t from, const auto& sink) {
+                    return calls_.FetchTo(caller, {BlobId::Form::kBase, base}, most, from, sink);
+                  },
+                  [&](int64_t ms) { return stop_.Sleep(ms); }};
   sources.blob = [&](const BlobId& id, int64_t most) { return noted(calls_.Fetch(caller, id, most)); };
   sources.model = [&](const BlobId& id, const Plan& plan) {
     return artifacts_.ModelVersion(id.digest, plan, [&] { return sources.blob(id, MaxModelBytes(*plan.layout())); });
   };
-  const auto plan = artifacts_.Plan(task.plan, sources.plan);
+  const auto plan = artifacts_.Plan(task.plan, sources.plan, sources.base);
   const bool secure = plan.ok() && (*plan)->plan->aggregation().secure.on();
   if (plan.ok()) sums_securely_ = secure;
   StatusOr<FinishedWork> work = Cancelled("not begun");

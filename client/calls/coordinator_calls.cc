@@ -93,6 +93,40 @@ StatusOr<std::string> CoordinatorCalls::Fetch(const Caller& caller, const BlobId
   }
 }
 
+Status CoordinatorCalls::FetchTo(const Caller& caller, const BlobId& id, int64_t most_bytes, int64_t from,
+                                 const std::function<Status(std::span<const std::byte>)>& sink) {
+  Backoff backoff(options_.backoff, caller.name);
+  int64_t have = from;
+  int wrong = 0;
+  const auto read_on = [&]() -> Status {
+    RIVULET_ASSIGN_OR_RETURN(auto reader, api_.Fetch(caller, id, have));
+    const int64_t total = reader->total_bytes();
+    if (total > most_bytes) {
+      return InvalidArgument("the coordinator announced {} bytes for blob {}, and at most {} are taken", total,
+                             id.digest.Hex(), most_bytes);
+    }
+    for (;;) {
+      if (stop_.stopped()) return Cancelled("stopped");
+      RIVULET_ASSIGN_OR_RETURN(const std::span<const std::byte> chunk, reader->Next());
+      if (chunk.empty()) break;
+      if (std::ssize(chunk) > total - have) {
+        return InvalidArgument("more than the announced {} bytes arrived for blob {}", total, id.digest.Hex());
+      }
+      backoff.Reset();
+      RIVULET_RETURN_IF_ERROR(sink(chunk));
+      have += std::ssize(chunk);
+    }
+    if (have == total) return absl::OkStatus();
+    return DataLoss("{} bytes of {} arrived for blob {}", have, total, id.digest.Hex());
+  };
+  for (;;) {
+    const Status status = read_on();
+    if (status.ok()) return status;
+    if (absl::IsDataLoss(status) && ++wrong < kTransferTries) continue;
+    if (!Pause(status, backoff)) return stop_.stopped() ? Cancelled("stopped") : status;
+  }
+}
+
 StatusOr<std::string> CoordinatorCalls::FetchPlan(const Caller& caller, const Digest& plan) {
   return Fetch(caller, {BlobId::Form::kBytes, plan}, options_.max_plan_bytes);
 }

@@ -10,6 +10,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "client/calls/backoff.h"
@@ -45,6 +46,10 @@ class CoordinatorCalls {
   // Returns the whole blob, of at most `most_bytes`. DATA_LOSS: its digest was wrong several times. INVALID_ARGUMENT:
   // more bytes were announced. FAILED_PRECONDITION: more than max_download_bytes. Then nothing of it is kept.
   StatusOr<std::string> Fetch(const Caller& caller, const BlobId& id, int64_t most_bytes);
+  // Hands the blob's bytes from `from` on to `sink`, as they arrive, and resumes after a lost connection where it was.
+  // Whoever has them all compares their digest. Errors as Fetch's; `sink`'s; OUT_OF_RANGE: `from` is beyond its end.
+  Status FetchTo(const Caller& caller, const BlobId& id, int64_t most_bytes, int64_t from,
+                 const std::function<Status(std::span<const std::byte>)>& sink);
   // The bytes of a plan, of at most max_plan_bytes. Errors as Fetch's.
   StatusOr<std::string> FetchPlan(const Caller& caller, const Digest& plan);
   // `bytes` are the update that `submission` announces; the network may hold them a little longer than the call.

@@ -77,6 +77,10 @@ TaskTrainer::Sources Site::SourcesOf(const Task& task) {
   TaskTrainer::Sources sources;
   // Once a process: whoever comes later finds it among the artifacts.
   sources.plan = [this, plan = task.plan] { return calls_.FetchPlan(caller_, plan); };
+  sources.base = {[this](const Digest& base, int64_t most, int64_t from, const auto& sink) {
+                    return calls_.FetchTo(caller_, {BlobId::Form::kBase, base}, most, from, sink);
+                  },
+                  [this](int64_t ms) { return stop_.Sleep(ms); }};
   sources.model = [this](const BlobId& id, const Plan& plan) { return ModelOf(id, plan); };
   sources.blob = [this](const BlobId& id, int64_t most) { return calls_.Fetch(caller_, id, most); };
   return sources;

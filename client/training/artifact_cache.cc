@@ -7,6 +7,7 @@
 #include "client/training/failure.h"
 #include "client/training/pass_programs.h"
 #include "federated/download/download.h"
+#include "federated/plan/download_bounds.h"
 #include "federated/plan/example_source.h"
 #include "federated/weights/flat_vector.h"
 
@@ -21,11 +22,21 @@ bool FedAlike(const FeatureSpec& a, const FeatureSpec& b) {
   return all(a) == all(b);
 }
 
+Status BindBase(const Plan& plan, const Digest& digest, BaseStore* bases, const BaseStore::Download& download) {
+  if (bases == nullptr) {
+    return FailedPrecondition("plan '{}' is over the base {}, and this program has no store of bases", plan.name(),
+                              digest.Hex());
+  }
+  RIVULET_ASSIGN_OR_RETURN(auto base, bases->Of(digest, MaxBaseBytes(*plan.layout()), download));
+  return plan.BindBase(std::move(base));
+}
+
 }  // namespace
 
 // Opening a plan parses and verifies its graphs and compiling it takes longer still, and a process may speak for a
 // thousand clients: once per plan. If opening fails, the next one who asks tries again.
-StatusOr<std::shared_ptr<const PlanArtifacts>> ArtifactCache::Plan(const Digest& digest, const FetchFn& fetch) {
+StatusOr<std::shared_ptr<const PlanArtifacts>> ArtifactCache::Plan(const Digest& digest, const FetchFn& fetch,
+                                                                   const BaseStore::Download& download) {
   return plans_.Get(digest, [&]() -> StatusOr<std::shared_ptr<const PlanArtifacts>> {
     RIVULET_ASSIGN_OR_RETURN(std::string bytes, fetch());
     auto artifacts = std::make_shared<PlanArtifacts>();
@@ -45,6 +56,10 @@ StatusOr<std::shared_ptr<const PlanArtifacts>> ArtifactCache::Plan(const Digest&
           FailedPrecondition("plan '{}' computes with {} kernels, and this client takes plans with {} ones alone",
                              artifacts->plan->name(), kernels, only_kernels_),
           TaskFailure::Code::kNotWilling, fmt::format("only {} kernels", only_kernels_));
+    }
+    if (const std::optional<Digest>& base = artifacts->plan->model().base) {
+      const Status bound = BindBase(*artifacts->plan, *base, bases_.get(), download);
+      RIVULET_RETURN_IF_ERROR(WithReason(bound, TaskFailure::Code::kBadModel, "base"));
     }
     RIVULET_ASSIGN_OR_RETURN(artifacts->examples, ExamplesOf(*artifacts->plan));
     artifacts->programs = std::make_shared<PassPrograms>(artifacts->plan);

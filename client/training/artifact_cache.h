@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "client/training/base_store.h"
 #include "client/training/trainer.h"
 #include "engine/base/mutex.h"
 #include "federated/plan/decoded_examples.h"
@@ -104,8 +105,14 @@ class ArtifactCache {
         rows_(rows != nullptr ? std::move(rows) : std::make_shared<RowBudget>(kDefaultRowBytes)) {}
   static constexpr int64_t kDefaultRowBytes = 1'024'000'000;
 
-  // The plan with this digest; `fetch` returns its bytes. Errors are fetch's, or say why the plan cannot be used.
-  StatusOr<std::shared_ptr<const PlanArtifacts>> Plan(const Digest& digest, const FetchFn& fetch);
+  // Where bases come from; before the cache is shared. Without a store, plans over a base are refused.
+  void UseBases(std::shared_ptr<BaseStore> bases) { bases_ = std::move(bases); }
+  const std::shared_ptr<BaseStore>& bases() const { return bases_; }
+
+  // The plan with this digest; `fetch` returns its bytes, and `download` those of its base, which the plan is bound to.
+  // Errors are theirs and the store's, or say why the plan cannot be used.
+  StatusOr<std::shared_ptr<const PlanArtifacts>> Plan(const Digest& digest, const FetchFn& fetch,
+                                                      const BaseStore::Download& download = {});
 
   // The model of `model_digest`, in `plan`'s layout; `fetch` returns a safetensors file. DATA_LOSS: it holds another
   // model.
@@ -119,6 +126,7 @@ class ArtifactCache {
   const std::string only_kernels_;
   const std::function<Status(const rivulet::Plan&)> check_;
   const std::shared_ptr<RowBudget> rows_;
+  std::shared_ptr<BaseStore> bases_;
   Mutex mutex_;
   std::vector<FeatureSpec> fed_ GUARDED_BY(mutex_);  // the features of examples_
   std::shared_ptr<const DecodedSets> examples_ GUARDED_BY(mutex_);

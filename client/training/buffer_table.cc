@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "engine/base/check.h"
+#include "engine/tensor/spec_bytes.h"
 #include "federated/plan/flat_names.h"
 
 namespace rivulet {
@@ -37,6 +38,10 @@ BufferTable::BufferTable(const Plan& plan)
   if (flats.other_grads) add("other_grads", trained);
   first_broadcast_ = size();
   for (const std::string& name : flats.broadcast) add(fmt::format("{}{}", kBroadcastPrefix, name), trained);
+  first_base_ = size();
+  // No flat vector has such a name.
+  for (const VariableSpec& variable : layout_->base_variables())
+    add(fmt::format("base/{}", variable.name), TensorBytes(variable.spec));
 }
 
 size_t BufferTable::number(size_t i) const { return (kFirstScalar + scalars_ + i) * kScalarStride / sizeof(double); }

@@ -1,7 +1,8 @@
 // Table of a plan's buffers by the names of flat variables, in the order in which a trainer binds them. The buffers
 // "params" and "base_params" are whole arenas, each with its shared variables in it; the others are as long as the
 // trained part. The buffer "scalars" has the numbers of a task: "round", "steps", then "scalars/0", "scalars/1", ….
-// After them come "numbers/NAME", "measured/NAME" and "declared/NAME" in the order of FlatNames.
+// After them come "numbers/NAME", "measured/NAME" and "declared/NAME" in the order of FlatNames. The last buffers are the
+// variables of a base, one each: programs read them where the base's file is mapped.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +25,10 @@ class BufferTable {
   // The buffer of a flat variable, or of "scalars", that the plan has.
   int index(std::string_view name) const;
   int broadcast(size_t i) const { return first_broadcast_ + static_cast<int>(i); }  // of FlatNames::broadcast
+  int base(size_t i) const { return first_base_ + static_cast<int>(i); }            // of ModelLayout::base_variables
+  bool is_base(int buffer) const { return buffer >= first_base_; }
   size_t bytes(int buffer) const { return bytes_[static_cast<size_t>(buffer)]; }
-  // Whether it is bound to borrowed, read-only memory: "base_params", "broadcast/…".
+  // Whether it is bound to borrowed, read-only memory: "base_params", "broadcast/…", a base's variables.
   bool borrowed(int buffer) const { return buffer == kBaseParams || buffer >= first_broadcast_; }
 
   // Offsets in "scalars", in numbers.
@@ -43,7 +46,7 @@ class BufferTable {
   const std::vector<std::string> numbers_, measured_, declared_;
   std::vector<std::string> names_;
   std::vector<size_t> bytes_;
-  int first_broadcast_ = 0;
+  int first_broadcast_ = 0, first_base_ = 0;
 };
 
 }  // namespace rivulet

@@ -1,5 +1,7 @@
 #include "client/training/pass_programs.h"
 
+#include <algorithm>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -18,6 +20,13 @@ namespace {
 
 std::string_view StepName(TaskKind kind) {
   return kind == TaskKind::kTrain ? "the plan's training step" : "the plan's evaluation step";
+}
+
+// Its place among the layout's base variables.
+std::optional<size_t> BaseVariable(const ModelLayout& layout, std::string_view name) {
+  const auto found = std::ranges::find(layout.base_variables(), name, &VariableSpec::name);
+  if (found == layout.base_variables().end()) return std::nullopt;
+  return static_cast<size_t>(found - layout.base_variables().begin());
 }
 
 }  // namespace
@@ -68,6 +77,11 @@ StatusOr<std::vector<VariableBinding>> PassPrograms::BindVariables(const Graph& 
                          : kept >= 0 ? kept
                                      : BufferTable::kParams;
       bindings.push_back({name, buffer, slice->offset, slice->spec, (gradient || other) && !keep_gradients});
+      continue;
+    }
+    if (const std::optional<size_t> of_base =
+            kept < 0 && !gradient && !other ? BaseVariable(layout, variable) : std::nullopt) {
+      bindings.push_back({name, buffers_.base(*of_base), 0, layout.base_variables()[*of_base].spec});
       continue;
     }
     const StatusOr<TensorSpec> flat = FlatSpec(name, layout, plan_->flat_names());

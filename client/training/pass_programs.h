@@ -31,6 +31,7 @@ namespace rivulet {
 //
 //   <variable>             its slice of the params buffer
 //   base_params/<variable> its slice of the base model: of an instance over that
+//                          (of segment base: under both names the base's own values)
 //   state/NAME/<variable>  its slice of what the client keeps; as well slots/0/<variable>, broadcast/NAME/<variable>
 //   grads/<variable>       its slice of the grads buffer; trainable variables only
 //   other_grads/<variable> the same of a second gradient (LocalPass::other_gradient_by)

@@ -57,6 +57,8 @@ StatusOr<PlannedMemory> PlanMemory(PassPrograms& programs, TaskKind kind, int64_
   planned.model = model;
   for (int i = 0; i < buffers.size(); ++i) {
     // Of others' memory the base model has been counted; the rest are vectors that came with it.
+    // A base's pages are the file's, and the system may drop them.
+    if (buffers.is_base(i)) continue;
     if (buffers.borrowed(i)) {
       if (i != BufferTable::kBaseParams) planned.model += static_cast<int64_t>(buffers.bytes(i));
     } else {

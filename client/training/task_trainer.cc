@@ -137,7 +137,7 @@ StatusOr<LocalResult> TaskTrainer::Train(const Task& task, std::string_view clie
   TraceSpan fetching(tracer, "phase", "fetch");
   // A trainer is kept from task to task: its buffers and programs are those of the plan.
   if (trainer_ == nullptr || plan_->plan->digest() != task.plan) {
-    auto artifacts = artifacts_.Plan(task.plan, sources.plan);
+    auto artifacts = artifacts_.Plan(task.plan, sources.plan, sources.base);
     if (!artifacts.ok()) return WithReason(artifacts.status(), TaskFailure::Code::kBadPlan);
     trainer_.reset();  // its buffers go before the next one's come
     plan_ = *std::move(artifacts);

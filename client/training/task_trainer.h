@@ -69,6 +69,7 @@ class TaskTrainer {
   // Ways to fetch the blobs that a task names.
   struct Sources {
     ArtifactCache::FetchFn plan;
+    BaseStore::Download base = {};  // of the plan's base
     std::function<StatusOr<std::shared_ptr<const Model>>(const BlobId& model, const Plan& plan)> model;
     // The bytes of any other input, at most `most_bytes`.
     std::function<StatusOr<std::string>(const BlobId& blob, int64_t most_bytes)> blob;

@@ -81,6 +81,7 @@ class LocalTrainer : public Trainer {
     for (const LaneTask& lane : lanes)
       RIVULET_CHECK(lane.task != nullptr && lane.base != nullptr && lane.examples != nullptr);
     EnterWorkerThread();
+    RIVULET_RETURN_IF_ERROR(BindBase());
     const LaneTask& lane = lanes[0];
     if (lanes.size() > 1) {
       return host_lanes_.Train(SharedPass(lane.task->kind, lane.examples->size()), lanes, buffers_, layout_, cancel);
@@ -120,6 +121,13 @@ class LocalTrainer : public Trainer {
   std::span<float> Gradients() {
     AlignedBuffer& grads = memory_[BufferTable::kGrads];
     return {reinterpret_cast<float*>(grads.data()), grads.size() / sizeof(float)};
+  }
+  // Their memory is the process's, and the plan has it as long as this lives.
+  Status BindBase() {
+    if (plan_.layout()->base_variables().empty()) return absl::OkStatus();
+    RIVULET_ASSIGN_OR_RETURN(const std::span<const Buffer> values, plan_.base_buffers());
+    for (size_t i = 0; i < values.size(); ++i) buffers_[Index(table_.base(i))] = values[i];
+    return absl::OkStatus();
   }
   GraphNumbers Numbers() { return {plan_, table_, memory_[BufferTable::kScalars].data()}; }
 

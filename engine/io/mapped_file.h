@@ -1,6 +1,6 @@
 // A regular file mapped for reading. It keeps no descriptor open, so the number of mapped files may exceed the
-// process's limit of open files. Bytes are only copied out, under a guard: if another program truncates the file, the
-// first access beyond its new end raises SIGBUS. The guard turns that into `false` instead of ending the process.
+// process's limit of open files. Bytes are copied out under a guard: if another program truncates the file, the first
+// access beyond its new end raises SIGBUS. The guard turns that into `false` instead of ending the process.
 #pragma once
 
 #include <cstddef>
@@ -34,6 +34,10 @@ class MappedFile {
   // The same for neighbouring ranges: `first` from `offset` on, then `second`, then `third`; one guard for all.
   [[nodiscard]] bool Copy(uint64_t offset, std::span<std::byte> first, std::span<std::byte> second,
                           std::span<std::byte> third) const;
+
+  // The mapped bytes themselves; null where size() is 0. Reads have no guard: if another program truncates the file,
+  // one beyond its new end ends this process.
+  const std::byte* unguarded() const { return data_; }
 
  private:
   explicit MappedFile(std::string path) : path_(std::move(path)) {}

@@ -187,7 +187,7 @@ StatusOr<Graph> KeepModel(const Graph& graph, std::vector<Node*> results, const 
 }  // namespace
 
 StatusOr<std::vector<ModelVariable>> VariablesOf(const Graph& graph) {
-  static constexpr std::string_view kSegments[] = {"trainable", "shared", "local", "frozen"};
+  static constexpr std::string_view kSegments[] = {"trainable", "shared", "local", "frozen", "base"};
   std::vector<ModelVariable> variables;
   std::unordered_map<std::string, size_t> index_of;
   for (const auto& node : graph.nodes()) {

@@ -40,7 +40,7 @@ struct InputSpec {
 struct ModelVariable {
   std::string name;  // VarHandleOp's shared_name, or node name
   TensorSpec spec;
-  std::string segment = "trainable";  // attr "_segment" of the VarHandleOp: trainable, shared, local, frozen
+  std::string segment = "trainable";  // attr "_segment" of the VarHandleOp: trainable, shared, local, frozen, base
 };
 
 struct ModelDef {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/tensor/spec_bytes.h"
+
 namespace rivulet {
 namespace {
 
@@ -18,6 +20,15 @@ int64_t MaxModelBytes(const ModelLayout& layout) {
   const int64_t values = Bounded(layout.arena_bytes());
   int64_t bytes = kFileBytes + values + values / 8;  // a codec may add a scale to each block
   for (const Slice& slice : layout.slices()) bytes += kVariableBytes + kNameRepeats * std::ssize(slice.name);
+  return bytes;
+}
+
+int64_t MaxBaseBytes(const ModelLayout& layout) {
+  int64_t bytes = MaxModelBytes(layout);
+  for (const VariableSpec& variable : layout.base_variables()) {
+    bytes = std::min(bytes + Bounded(TensorBytes(variable.spec)), kLargest);
+    bytes += kVariableBytes + kNameRepeats * std::ssize(variable.name);
+  }
   return bytes;
 }
 

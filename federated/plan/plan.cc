@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "federated/plan/base_values.h"
 #include "federated/plan/plan_reader.h"
+#include "federated/weights/model.h"
 
 namespace rivulet {
 
@@ -34,6 +36,28 @@ bool Plan::measures_state() const {
            return std::ranges::any_of(
                pass.models, [](const ModelInstance& instance) { return instance.buffer.starts_with(kStatePrefix); });
          });
+}
+
+Status Plan::BindBase(std::shared_ptr<const Base> base) const {
+  MutexLock lock(base_mutex_);
+  if (base_values_ != nullptr) return absl::OkStatus();
+  RIVULET_ASSIGN_OR_RETURN(base_values_, BaseValues::Of(std::move(base), *layout_));
+  return absl::OkStatus();
+}
+
+StatusOr<std::span<const Buffer>> Plan::base_buffers() const {
+  if (layout_->base_variables().empty()) return std::span<const Buffer>();
+  MutexLock lock(base_mutex_);
+  if (base_values_ != nullptr) return base_values_->buffers();
+  return FailedPrecondition("plan '{}' is over the base {}, which is not here; name its file", name_,
+                            model_->base->Hex());
+}
+
+StatusOr<std::vector<Buffer>> BuffersOver(const Plan& plan, const Model& model) {
+  std::vector<Buffer> buffers = {{const_cast<std::byte*>(model.arena().data()), DType::kFloat32, 0}};
+  RIVULET_ASSIGN_OR_RETURN(const std::span<const Buffer> of_base, plan.base_buffers());
+  buffers.insert(buffers.end(), of_base.begin(), of_base.end());
+  return buffers;
 }
 
 CompileOptions Plan::compile_options() const {

@@ -5,10 +5,12 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "engine/base/mutex.h"
 #include "engine/base/sha256.h"
 #include "engine/base/status.h"
 #include "engine/graph/graph.h"
@@ -25,6 +27,8 @@
 namespace rivulet {
 
 struct Composition;  // federated/plan/composition.h
+class Base;          // federated/weights/base.h
+class BaseValues;    // federated/plan/base_values.h
 
 struct FeatureSpec {
   std::string feature;
@@ -98,6 +102,12 @@ class Plan {
   CompileOptions compile_options() const;
   // The data set that its passes read; a client must have bound it.
   const std::string& dataset() const { return training().passes[0].dataset; }
+  // Of a plan with a graph over a base: gives the programs of this process the base's values, before the first of them
+  // runs. A second call does nothing. Thread-safe. Errors as BaseValues::Of.
+  Status BindBase(std::shared_ptr<const Base> base) const;
+  // One for each of layout()->base_variables(), in order; they live as long as the plan. FAILED_PRECONDITION: there are
+  // such variables, and no base is bound.
+  StatusOr<std::span<const Buffer>> base_buffers() const;
   // How what comes of its tasks is summed. An evaluation has no parts: the sum of "examples", and what its passes
   // report, weighed by examples where it is a mean. That bounds nothing by the size of a cohort.
   const AggregationSpec& aggregation(TaskKind kind = TaskKind::kTrain) const {
@@ -120,7 +130,13 @@ class Plan {
   std::string download_;
   std::optional<PrivacyClaim> privacy_;
   AggregationSpec aggregation_, evaluation_;
+  mutable Mutex base_mutex_;
+  mutable std::shared_ptr<const BaseValues> base_values_ GUARDED_BY(base_mutex_);
 };
+
+// The buffers of a program whose variables are bound by BindVariables (federated/plan/base_values.h): the model's
+// arena, and the base's values. The program only reads them. Errors as Plan::base_buffers.
+StatusOr<std::vector<Buffer>> BuffersOver(const Plan& plan, const class Model& model);
 
 // Where a model's variables lie. INVALID_ARGUMENT: a segment that there is not, variables that make no layout.
 StatusOr<ModelLayout> ModelLayoutOf(const ModelDef& model);

@@ -49,6 +49,10 @@ class Base {
   // The data of a tensor; `out` has its length. DATA_LOSS: a file shrank, or the disk failed.
   Status Copy(const Tensor& tensor, std::span<std::byte> out) const;
 
+  // The same data where they are mapped, for programs that read them in place (base_values.h). Without a guard: a file
+  // that is truncated in place ends the process that reads it.
+  const std::byte* Mapped(const Tensor& tensor) const { return files_[tensor.file]->unguarded() + tensor.begin; }
+
   // Of the file that it travels as.
   int64_t travel_bytes() const { return travel_bytes_; }
   // Its bytes from `offset` on, which lie within travel_bytes(). DATA_LOSS as Copy.

@@ -30,6 +30,11 @@ StatusOr<std::unique_ptr<VirtualClients>> VirtualClients::Create(RunSetup& setup
   RIVULET_ASSIGN_OR_RETURN(const auto dataset, setup.training_data());
   RIVULET_ASSIGN_OR_RETURN(const auto shares, setup.shares());
   if (artifacts == nullptr) artifacts = std::make_shared<ArtifactCache>("", setup.row_budget());
+  RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Base> base, setup.base());
+  if (base != nullptr) {
+    if (artifacts->bases() == nullptr) artifacts->UseBases(std::make_shared<BaseStore>());
+    artifacts->bases()->Give(base);
+  }
   std::unique_ptr<VirtualClients> clients(new VirtualClients(dataset, shares, std::move(artifacts)));
   if (setup.scenario().attack.name.empty()) {
     clients->data_ = std::make_unique<SharedData>(dataset, shares, setup.scenario().data.name);

@@ -215,7 +215,9 @@ class KeyEffects(RivuletTest):
         for settings, fragments in [
             ({**keys, **junk}, ["model.base", "junk"]),
             ({**keys, "model.base": keys["model.arrays"]}, ["dense1/", "is in model.arrays", "and in model.base"]),
-            (junk, ["model.base", "only when model.arrays is given"]),
+            (junk, ["model.base", "junk"]),
+            ({"model.base": self.path("other.safetensors")}, ["model.base", "still", "no such variable"]),
+            ({"model.base": keys["model.arrays"]}, ["model.base", "only variables that are trained", "model.weights"]),
         ]:
             build = self.sets(settings)
             self.assert_refused(self.run_rivulet("plan", "build", self.scenario, *build, "--out", self.path("b.plan")), *fragments)

@@ -122,6 +122,7 @@ StatusOr<bool> GpuLaneMemory::ReserveDevice(int lanes, const LaneNeeds& needs) {
     return memory.status();
   }
   device_memory_ = *std::move(memory);
+  base_brought_ = false;
   operands_.clear();
   for (int i = 0; i < table_.size(); ++i) {
     const auto region = static_cast<size_t>(i);
@@ -166,6 +167,15 @@ Status GpuLaneMemory::Bring(GpuStream& stream, int lanes, size_t ids, std::span<
                             std::span<const AlignedBuffer* const> broadcasts) {
   const auto count = static_cast<size_t>(lanes);
   RIVULET_RETURN_IF_ERROR(stream.ToDevice(operands_[BufferTable::kBaseParams].data, base.data(), base.size()));
+  if (!base_brought_ && !plan_.layout()->base_variables().empty()) {
+    RIVULET_ASSIGN_OR_RETURN(const std::span<const Buffer> values, plan_.base_buffers());
+    for (size_t i = 0; i < values.size(); ++i) {
+      const int buffer = table_.base(i);
+      RIVULET_RETURN_IF_ERROR(
+          stream.ToDevice(operands_[static_cast<size_t>(buffer)].data, values[i].data, table_.bytes(buffer)));
+    }
+    base_brought_ = true;
+  }
   for (size_t i = 0; i < broadcasts.size(); ++i) {
     const GpuOperand& to = operands_[static_cast<size_t>(table_.broadcast(i))];
     RIVULET_RETURN_IF_ERROR(stream.ToDevice(to.data, broadcasts[i]->data(), broadcasts[i]->size()));

@@ -105,6 +105,7 @@ class GpuLaneMemory {
   LaneRegions host_, on_device_;
   PinnedMemory host_memory_, host_ids_;
   GpuMemory device_memory_;
+  bool base_brought_ = false;  // to device_memory_
   std::vector<GpuOperand> operands_;
 };
 

@@ -79,6 +79,13 @@ StatusOr<Memory> MemoryOf(const PassPrograms& programs, const Signature& signatu
     const auto to = static_cast<size_t>(table.broadcast(i));
     std::memcpy(memory.buffers[to].data(), lane.broadcasts[i]->data(), lane.broadcasts[i]->size());
   }
+  if (!programs.plan().layout()->base_variables().empty()) {
+    RIVULET_ASSIGN_OR_RETURN(const std::span<const Buffer> values, programs.plan().base_buffers());
+    for (size_t i = 0; i < values.size(); ++i) {
+      AlignedBuffer& to = memory.buffers[static_cast<size_t>(table.base(i))];
+      std::memcpy(to.data(), values[i].data, to.size());
+    }
+  }
   Scalars declared;
   RIVULET_RETURN_IF_ERROR(
       GraphNumbers(programs.plan(), table, memory.buffers[BufferTable::kScalars].data()).Begin(*lane.task, declared));

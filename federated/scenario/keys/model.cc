@@ -10,7 +10,6 @@ namespace rivulet::scenario {
 namespace {
 
 bool HasGraph(const Scenario& s) { return !s.model.graph.empty(); }
-bool HasArrays(const Scenario& s) { return !s.model.arrays.empty(); }
 bool HasPreset(const Scenario& s) { return !s.model.preset.empty(); }
 bool HasLayers(const Scenario& s) { return !s.model.layers.empty(); }
 bool HasOnnx(const Scenario& s) { return !s.model.onnx.empty(); }
@@ -95,11 +94,11 @@ std::vector<Key> ModelKeys() {
       Key("model.base", RIVULET_FIELD(model.base), "\"base.safetensors\"",
           "Tensors that no task changes: a safetensors file, or a folder with several and Hugging Face's "
           "`model.safetensors.index.json`. The plan has its digest, and no version has its tensors. A client downloads "
-          "it once and keeps it, or uses its own copy ([large models](../guide/large-models.md)). `model.arrays` has "
-          "the other tensors.")
+          "it once and keeps it, or uses its own copy ([large models](../guide/large-models.md)). Beside "
+          "`model.arrays` it has all other tensors. Of a model with a graph it has the variables that `[model.lora]` "
+          "or `model.freeze` freezes; a variable that is trained begins with its value in it.")
           .Path()
-          .OrNone()
-          .When("model.arrays", HasArrays, "model.arrays is given"),
+          .OrNone(),
       Key("model.weights", RIVULET_FIELD(model.weights), "\"round-000050.safetensors\"",
           "Initial weights in the place of the model's first values: a safetensors file of the same names and shapes, "
           "from `rivulet model export` or the history; [weights](weights.md). The plan holds them, except those of "

@@ -1,0 +1,220 @@
+#include "client/training/base_store.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "engine/base/file_system.h"
+
+namespace rivulet {
+namespace {
+
+constexpr char kKept[] = ".safetensors", kPart[] = ".part", kLock[] = ".lock";
+constexpr int64_t kLockWaitMs = 100;
+
+// A file that is appended to.
+class PartFile {
+ public:
+  static StatusOr<PartFile> Open(const std::string& path) {
+    PartFile file(path, open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+    if (file.fd_ < 0) return file.Failed();
+    struct stat info;
+    if (fstat(file.fd_, &info) != 0) return file.Failed();
+    file.size_ = info.st_size;
+    return file;
+  }
+  PartFile(PartFile&& other) noexcept
+      : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)), size_(other.size_) {}
+  PartFile& operator=(PartFile&&) = delete;
+  ~PartFile() {
+    if (fd_ >= 0) close(fd_);
+  }
+
+  int64_t size() const { return size_; }
+  Status Append(std::span<const std::byte> bytes) {
+    while (!bytes.empty()) {
+      const ssize_t written = write(fd_, bytes.data(), bytes.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) return Failed();
+      size_ += written;
+      bytes = bytes.subspan(static_cast<size_t>(written));
+    }
+    return absl::OkStatus();
+  }
+  Status Empty() {
+    if (ftruncate(fd_, 0) != 0) return Failed();
+    size_ = 0;
+    return absl::OkStatus();
+  }
+  Status Sync() { return fsync(fd_) == 0 ? absl::OkStatus() : Failed(); }
+
+ private:
+  PartFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+  Status Failed() const {
+    const int error = errno;
+    if (error == ENOSPC || error == EDQUOT) return ResourceExhausted("'{}': {}", path_, std::strerror(error));
+    return FailedPrecondition("cannot write '{}': {}", path_, std::strerror(error));
+  }
+
+  std::string path_;
+  int fd_;
+  int64_t size_ = 0;
+};
+
+std::string HowToGive(const Digest& digest) {
+  return fmt::format("give this client its own copy: --base {}=FILE", digest.Hex());
+}
+
+}  // namespace
+
+StatusOr<std::string> BaseStore::DefaultFolder() {
+  const char* const cache = std::getenv("XDG_CACHE_HOME");
+  if (cache != nullptr && *cache != '\0') return JoinPath(cache, "rivulet/bases");
+  const char* const home = std::getenv("HOME");
+  if (home != nullptr && *home != '\0') return JoinPath(home, ".cache/rivulet/bases");
+  return NotFound("no folder for downloads is known: neither XDG_CACHE_HOME nor HOME is set");
+}
+
+void BaseStore::Note(const std::string& sentence) const {
+  if (options_.note) options_.note(sentence);
+}
+
+Status BaseStore::Give(const Digest& digest, const std::string& path) {
+  RIVULET_ASSIGN_OR_RETURN(auto base, Base::Open(path));
+  RIVULET_RETURN_IF_ERROR(CheckIsBase(*base, digest));
+  Give(std::move(base));
+  return absl::OkStatus();
+}
+
+void BaseStore::Give(std::shared_ptr<const Base> base) {
+  MutexLock lock(mutex_);
+  open_.insert_or_assign(base->digest().Hex(), std::move(base));
+}
+
+StatusOr<std::shared_ptr<const Base>> BaseStore::Of(const Digest& digest, int64_t most, const Download& download) {
+  MutexLock lock(mutex_);
+  const std::string name = digest.Hex();
+  if (const auto found = open_.find(name); found != open_.end()) return found->second;
+  std::string folder = options_.folder;
+  if (folder.empty()) {
+    StatusOr<std::string> usual = DefaultFolder();
+    if (!usual.ok()) {
+      return FailedPrecondition("the base {} is not here: {}; {}", name, Message(usual.status()), HowToGive(digest));
+    }
+    folder = *std::move(usual);
+  }
+  if (const Status made = FileSystem::Default().CreateFolders(folder); !made.ok()) {
+    return FailedPrecondition("the base {} cannot be kept: {}; {}", name, Message(made), HowToGive(digest));
+  }
+  const std::string stem = JoinPath(folder, name);
+  // Another process may be downloading it.
+  std::unique_ptr<FileLock> alone;
+  while (alone == nullptr) {
+    StatusOr<std::unique_ptr<FileLock>> taken = FileLock::Acquire(stem + kLock);
+    if (taken.ok()) {
+      alone = *std::move(taken);
+    } else if (!absl::IsUnavailable(taken.status())) {
+      return FailedPrecondition("the base {} cannot be kept: {}; {}", name, Message(taken.status()), HowToGive(digest));
+    } else if (download.wait && !download.wait(kLockWaitMs)) {
+      return Cancelled("stopped");
+    } else if (!download.wait) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(kLockWaitMs));
+    }
+  }
+  RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<const Base> base, Kept(stem + kKept, digest));
+  if (base == nullptr) {
+    if (!download.fetch) {
+      return FailedPrecondition("the base {} is not here; {}", name, HowToGive(digest));
+    }
+    RIVULET_RETURN_IF_ERROR(MakeRoom(folder, digest, most));
+    RIVULET_ASSIGN_OR_RETURN(base, Fetched(stem, digest, most, download));
+  }
+  utimensat(AT_FDCWD, (stem + kKept).c_str(), nullptr, 0);  // used now
+  open_.insert_or_assign(name, base);
+  return base;
+}
+
+// Null: it is not there, or it was damaged and has been removed.
+StatusOr<std::shared_ptr<const Base>> BaseStore::Kept(const std::string& path, const Digest& digest) {
+  if (!FileSystem::Default().Exists(path)) return std::shared_ptr<const Base>();
+  const StatusOr<std::shared_ptr<const Base>> base = Base::Open(path);
+  if (base.ok() && (*base)->digest() == digest) return base;
+  Note(base.ok()
+           ? fmt::format("the kept base '{}' has digest {}; it is downloaded again", path, (*base)->digest().Hex())
+           : fmt::format("{}; it is downloaded again", Message(base.status())));
+  RIVULET_RETURN_IF_ERROR(FileSystem::Default().Remove(path));
+  return std::shared_ptr<const Base>();
+}
+
+StatusOr<std::shared_ptr<const Base>> BaseStore::Fetched(const std::string& stem, const Digest& digest, int64_t most,
+                                                         const Download& download) {
+  const std::string part = stem + kPart, kept = stem + kKept;
+  {
+    RIVULET_ASSIGN_OR_RETURN(PartFile file, PartFile::Open(part));
+    Note(fmt::format("downloading the base {}, from byte {}", digest.Hex(), file.size()));
+    const auto fetch = [&] {
+      return download.fetch(digest, most, file.size(),
+                            [&](std::span<const std::byte> bytes) { return file.Append(bytes); });
+    };
+    Status fetched = fetch();
+    // What an earlier process kept is no part of it.
+    if (absl::IsOutOfRange(fetched) && file.size() > 0) {
+      RIVULET_RETURN_IF_ERROR(file.Empty());
+      fetched = fetch();
+    }
+    if (absl::IsNotFound(fetched) || absl::IsFailedPrecondition(fetched)) {
+      return FailedPrecondition("the base {} is not here, and the coordinator does not send it: {}; {}", digest.Hex(),
+                                Message(fetched), HowToGive(digest));
+    }
+    RIVULET_RETURN_IF_ERROR(fetched);
+    RIVULET_RETURN_IF_ERROR(file.Sync());
+    Note(fmt::format("the base has {} bytes", file.size()));
+  }
+  const StatusOr<std::shared_ptr<const Base>> came = Base::Open(part);
+  if (came.ok() && (*came)->digest() == digest) {
+    RIVULET_RETURN_IF_ERROR(FileSystem::Default().Rename(part, kept));
+    return Base::Open(kept);
+  }
+  FileSystem::Default().Remove(part).IgnoreError();
+  if (!came.ok()) return DataLoss("the base {} came damaged: {}", digest.Hex(), Message(came.status()));
+  return DataLoss("the coordinator sent a base of digest {} for {}; its file was changed or is damaged",
+                  (*came)->digest().Hex(), digest.Hex());
+}
+
+Status BaseStore::MakeRoom(const std::string& folder, const Digest& digest, int64_t most) {
+  const int64_t limit = options_.megabytes * 1'000'000, room = limit - most;
+  if (room < 0) {
+    return FailedPrecondition("the base {} has up to {} bytes, and {} are kept in '{}'; raise --base-megabytes, or {}",
+                              digest.Hex(), most, limit, folder, HowToGive(digest));
+  }
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<std::string> names, FileSystem::Default().List(folder));
+  std::vector<std::tuple<int64_t, int64_t, std::string>> others;  // last use, bytes, path
+  int64_t used = 0;
+  for (const std::string& name : names) {
+    if (name.starts_with(digest.Hex()) || !(name.ends_with(kKept) || name.ends_with(kPart))) continue;
+    const std::string path = JoinPath(folder, name);
+    struct stat info;
+    if (stat(path.c_str(), &info) != 0) continue;
+    others.emplace_back(int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec, info.st_size, path);
+    used += info.st_size;
+  }
+  std::ranges::sort(others);
+  for (const auto& [last_use, bytes, path] : others) {
+    if (used <= room) break;
+    if (!FileSystem::Default().Remove(path).ok()) continue;
+    Note(fmt::format("the base '{}' was removed to make room", path));
+    used -= bytes;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace rivulet

@@ -363,13 +363,15 @@ void GraphWorker::RunGraph(TaskStep task_step, const CancellationToken& cancel, 
     (*graph)->session->RunAsync(options, {}, {}, (*graph)->targets,
                                 [state = state_, graph = *graph, step, forget, recv = std::move(task_step.recv),
                                  done = std::move(done)](StatusOr<std::vector<Tensor>> result) {
-                                  forget();
                                   if (!result.ok()) {
+                                    forget();
                                     state->Ended(*step, result.status());
                                     return done(result.status());
                                   }
+                                  // A key that this graph never sends is waited for until the caller gives up.
                                   TakeAll(step->rendezvous, recv, step->cancel,
-                                          [state, step, done](StatusOr<NamedTensors> tensors) {
+                                          [state, step, forget, done](StatusOr<NamedTensors> tensors) {
+                                            forget();
                                             state->Ended(*step, tensors.status());
                                             done(std::move(tensors));
                                           });

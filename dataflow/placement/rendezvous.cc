@@ -123,6 +123,10 @@ void Rendezvous::RecvAsync(const std::string& key, const CancellationToken& canc
   Tensor value;
   Status aborted;
   bool here = false;
+  // Once it waits, it may be answered on another thread, and what `key` and `cancel` refer to may be the answered
+  // call's. This thread goes on with its own.
+  std::string own_key;
+  CancellationToken own_cancel;
   {
     MutexLock lock(state_->mutex);
     aborted = state_->aborted;
@@ -135,6 +139,8 @@ void Rendezvous::RecvAsync(const std::string& key, const CancellationToken& canc
         if (slot.sent.empty()) state_->slots.erase(key);
         here = true;
       } else {
+        own_key = key;
+        own_cancel = cancel;
         number = state_->next_number++;
         slot.waiting.push_back({number, std::move(done), cancel, 0});
       }
@@ -142,7 +148,7 @@ void Rendezvous::RecvAsync(const std::string& key, const CancellationToken& canc
   }
   if (!aborted.ok()) return done(aborted);
   if (here) return done(std::move(value));
-  const auto give_up = [state = std::weak_ptr<State>(state_), key, number] {
+  const auto give_up = [state = std::weak_ptr<State>(state_), key = own_key, number] {
     const std::shared_ptr<State> alive = state.lock();
     if (alive == nullptr) return;
     const State::Waiter waiter = alive->Take(key, number);
@@ -151,21 +157,21 @@ void Rendezvous::RecvAsync(const std::string& key, const CancellationToken& canc
   // Registered after the waiter is in the table and without the lock: the token may call back at once, and would wait
   // for the lock that this thread holds. In between the receive may have ended, so what was registered is forgotten
   // again.
-  const uint64_t callback = cancel.OnCancel(give_up);
+  const uint64_t callback = own_cancel.OnCancel(give_up);
   if (callback == 0) {
-    if (cancel.cancelled()) give_up();
+    if (own_cancel.cancelled()) give_up();
     return;
   }
   bool waits = false;
   {
     MutexLock lock(state_->mutex);
-    if (const auto slot = state_->slots.find(key); slot != state_->slots.end()) {
+    if (const auto slot = state_->slots.find(own_key); slot != state_->slots.end()) {
       const auto found = std::ranges::find(slot->second.waiting, number, &State::Waiter::number);
       waits = found != slot->second.waiting.end();
       if (waits) found->callback = callback;
     }
   }
-  if (!waits) cancel.Forget(callback);  // received, aborted or cancelled in the meantime
+  if (!waits) own_cancel.Forget(callback);  // received, aborted or cancelled in the meantime
 }
 
 void Rendezvous::RecvAsync(const RendezvousKey& key, const CancellationToken& cancel, Done done) {

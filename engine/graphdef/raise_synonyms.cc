@@ -62,11 +62,24 @@ void RaiseVariableShapes(proto::GraphDef& graph) {
   }
 }
 
+// The resource form of an op whose handle is a reference to a string; the same op in all else. "" for any other op.
+std::string ResourceForm(const std::string& op) {
+  if (op == "ConditionalAccumulator" || op == "AccumulatorApplyGradient" || op == "AccumulatorTakeGradient" ||
+      op == "AccumulatorSetGlobalStep" || op == "AccumulatorNumAccumulated")
+    return "Resource" + op;
+  if (op == "FIFOQueue" || op == "PaddingFIFOQueue" || op == "RandomShuffleQueue" || op == "QueueEnqueue" ||
+      op == "QueueEnqueueMany" || op == "QueueDequeue" || op == "QueueDequeueMany" || op == "QueueDequeueUpTo" ||
+      op == "QueueClose" || op == "QueueIsClosed" || op == "QueueSize")
+    return op + "V2";
+  return "";
+}
+
 }  // namespace
 
 void RaiseSynonyms(proto::GraphDef& graph) {
   RaiseVariableShapes(graph);
   for (proto::NodeDef& node : *graph.mutable_node()) {
+    if (std::string form = ResourceForm(node.op()); !form.empty()) node.set_op(std::move(form));
     auto& attrs = *node.mutable_attr();
     if (node.op() == "AccumulateNV2") {
       node.set_op("AddN");

@@ -6,7 +6,8 @@
 namespace rivulet {
 
 // AccumulateNV2 becomes AddN, BatchMatMulV3 of one type BatchMatMulV2, and VariableShape the Shape of what a new node
-// "<name>/Read" reads.
+// "<name>/Read" reads. Queues and gradient accumulators that are handed on by reference (FIFOQueue,
+// ConditionalAccumulator, …), and the ops on them, become their resource forms.
 void RaiseSynonyms(proto::GraphDef& graph);
 
 }  // namespace rivulet

@@ -1,6 +1,8 @@
 // A session over several tasks computes the bits of a session of one process.
 #include "dataflow/distributed/master_session.h"
 
+#include <thread>
+
 #include "dataflow/placement/rendezvous.h"
 #include "dataflow/session/session.h"
 #include "engine/base/philox.h"
@@ -298,6 +300,26 @@ TEST(GraphWorkerTest, SessionsBeyondTheBound_AreRefusedUnlessOthersAreIdle) {
   Answer<StatusOr<std::string>> registered;
   idle[0]->RegisterGraph({"one", "", 0}, registered.Callback());
   EXPECT_THAT(registered.Get(), StatusIs(absl::StatusCode::kAborted, HasSubstr("no session 'one'")));
+}
+
+// The graph is done at once; the receive after it is what waits.
+TEST(GraphWorkerTest, KeyThatTheGraphNeverSends_IsWaitedForUntilTheCallerGivesUp) {
+  const Tasks tasks(1);
+  ASSERT_OK(MakeSession(*tasks[0], "s"));
+  proto::GraphDef graph;
+  proto::NodeDef& node = *graph.add_node();
+  node.set_name("n");
+  node.set_op("NoOp");
+  Answer<StatusOr<std::string>> registered;
+  tasks[0]->RegisterGraph({"s", graph.SerializeAsString(), 0}, registered.Callback());
+  ASSERT_OK_AND_ASSIGN(const std::string handle, registered.Get());
+  TaskStep step{"s", handle, 3, {}};
+  step.recv = {fmt::format("{0};{1:016x};{0};x;0:0", tasks[0]->device().name, tasks[0]->device().incarnation)};
+  const CancellationToken cancel = CancellationToken::Create();
+  Answer<StatusOr<NamedTensors>> run;
+  tasks[0]->RunGraph(std::move(step), cancel, run.Callback());
+  std::thread([&] { cancel.Cancel(); }).join();
+  EXPECT_THAT(run.Get(), StatusIs(absl::StatusCode::kCancelled));
 }
 
 TEST(GraphWorkerTest, UnknownSessionOrGraph_IsAborted) {

@@ -144,5 +144,28 @@ TEST(RendezvousTest, ConcurrentSendReceiveCancel_EveryReceiveIsToldOnce) {
   }
 }
 
+// As the call of a peer, whose request goes as soon as it is answered.
+TEST(RendezvousTest, KeyAndTokenThatGoWithTheAnswer_AreNotUsedAfterIt) {
+  struct Request {
+    std::string key = "the key of a transfer, longer than a string keeps within itself";
+    CancellationToken cancel = CancellationToken::Create();
+  };
+  for (int round = 0; round < 2000; ++round) {
+    Rendezvous rendezvous;
+    auto* const request = new Request;
+    const std::string key = request->key;
+    std::atomic<int> told = 0;
+    std::thread sender([&] { (void)rendezvous.Send(key, Tensor::Scalar(1.0f)); });
+    rendezvous.RecvAsync(request->key, request->cancel, [&told, request](const StatusOr<Tensor>& value) {
+      EXPECT_OK(value);
+      request->key.assign(request->key.size(), 'x');
+      delete request;
+      ++told;
+    });
+    sender.join();
+    ASSERT_EQ(told.load(), 1);
+  }
+}
+
 }  // namespace
 }  // namespace rivulet

@@ -1,0 +1,79 @@
+// Accumulator of gradients for synchronous training with backup workers: TensorFlow's ConditionalAccumulator. It adds
+// up gradients of the current step, drops those of earlier steps, and hands out their mean once there are enough.
+//
+// With N wanted gradients and N + b workers, no step waits for its slowest b workers. Their gradients arrive after the
+// step is over, and are dropped (Chen et al. 2016, arXiv:1604.00981).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "dataflow/resources/resource_manager.h"
+#include "engine/base/mutex.h"
+#include "engine/base/status.h"
+#include "engine/program/cancellation.h"
+#include "engine/tensor/tensor.h"
+
+namespace rivulet {
+
+struct AccumulatorOptions {
+  std::string name;  // for messages
+  DType dtype = DType::kFloat32;
+  Shape shape;       // of gradients; those between two takes have one shape, also where this one is partly unknown
+  bool mean = true;  // else the sum
+};
+
+// Thread-safe. Takes wait in the order in which they came. Gradients are added in the order in which they came, in
+// their own type, so the same order gives the same bits.
+class Accumulator final : public Resource, public std::enable_shared_from_this<Accumulator> {
+ public:
+  static constexpr std::string_view kType = "Accumulator";
+  using TakeDone = std::function<void(StatusOr<Tensor>)>;
+
+  // UNIMPLEMENTED: another type than float16, float32 and float64.
+  static StatusOr<std::shared_ptr<Accumulator>> Create(AccumulatorOptions options);
+
+  // Adds a gradient that was computed at `local_step`; one of an earlier step than the current one is dropped, whatever
+  // its shape. INVALID_ARGUMENT: another type or shape. ABORTED: the container was reset.
+  Status Apply(int64_t local_step, const Tensor& gradient);
+  // Waits for `required` gradients. `done` gets the mean (or sum) of all that there are; none is left then, and the
+  // current step increases by 1. It is called once, without a lock held, on the thread that made the take possible.
+  // INVALID_ARGUMENT: `required` is below 1. CANCELLED. ABORTED: the container was reset.
+  void Take(int required, const CancellationToken& cancel, TakeDone done);
+  // Gradients that were added stay.
+  void SetGlobalStep(int64_t step);
+  int count() const;  // gradients since the last take
+
+  std::string_view type() const override { return kType; }
+  size_t bytes() const override;
+  Status CheckHandle(const Node& handle) const override;
+  void Abandon() override;
+
+ private:
+  explicit Accumulator(AccumulatorOptions options) : options_(std::move(options)) {}
+  struct Taker {
+    int required = 0;
+    TakeDone done;
+    CancellationToken cancel;
+    uint64_t registration = 0;  // of the cancellation
+  };
+  // The first taker and its tensor, where there is enough for it.
+  bool TakeFirst(std::shared_ptr<Taker>& taker, Tensor& value) REQUIRES(mutex_);
+  void Serve();
+  bool Withdraw(const std::shared_ptr<Taker>& taker);  // whether it was still waiting
+  Status Gone() const;
+
+  const AccumulatorOptions options_;
+  mutable Mutex mutex_;
+  int64_t step_ GUARDED_BY(mutex_) = 0;
+  int count_ GUARDED_BY(mutex_) = 0;
+  Tensor sum_ GUARDED_BY(mutex_);
+  std::list<std::shared_ptr<Taker>> takers_ GUARDED_BY(mutex_);
+  bool abandoned_ GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace rivulet

@@ -40,12 +40,15 @@ def seconds(program, steps, to_aggregate, pauses):
         workers = [subprocess.Popen([program, cluster, "worker", str(task), str(steps), str(pathlib.Path(folder) / "c"),
                                      str(to_aggregate), str(pause)], stdout=subprocess.PIPE, text=True)
                    for task, pause in enumerate(pauses)]
-        said = workers[0].communicate()[0].strip()
-        took = time.monotonic() - begun
-        for worker in workers:
-            worker.communicate()
-    server.kill()
-    server.wait()
+        try:
+            said = workers[0].communicate(timeout=600)[0].strip()
+            took = time.monotonic() - begun
+            for worker in workers[1:]:
+                worker.communicate(timeout=60)
+        finally:
+            for process in [*workers, server]:
+                process.kill()
+                process.wait()
     print(f"{to_aggregate} of {len(pauses)}, pauses {pauses} ms: {took:.2f} s, {said}", flush=True)
     return took
 

@@ -7,9 +7,9 @@
 //     tokens OUT_OF_RANGE: the training is over                    Run(close)     at the end
 //
 // A token is the number of a step. A worker that takes one computes its gradients with the variables as they are, and
-// hands them over with the token's number; those of a step that is over are dropped. Each step gives out a token for
-// every worker, so tokens that slow workers did not take are left over; a worker skips them, since its gradients would
-// be dropped. The chief may be a worker too, on a thread of its own.
+// hands them over with that number. Gradients of a step that is over are dropped. Each step gives out a token for every
+// worker, so tokens that slow workers did not take are left over; a worker skips them, since its gradients would be
+// dropped. The chief may be a worker too, with a second thread.
 #pragma once
 
 #include <span>

@@ -118,32 +118,38 @@ Status Rendezvous::Send(const std::string& key, Tensor value) {
 // Three may want to end a waiting receive: its send, its cancellation and the end of the run. Who takes it out of the
 // table under the lock is the one that calls it back; the others find nothing. A number and not an address names it, as
 // a later receive may stand where an earlier one did.
-void Rendezvous::RecvAsync(const std::string& key, const CancellationToken& cancel, Done done) {
+//
+// Once the waiter is in the table another thread may call it back, and with that the caller's key and token, and this
+// object, may go: a request of another process is freed when it is answered. Hence the copies.
+void Rendezvous::RecvAsync(const std::string& key_of_caller, const CancellationToken& cancel_of_caller, Done done) {
+  const std::shared_ptr<State> state = state_;
+  const std::string key = key_of_caller;
+  const CancellationToken cancel = cancel_of_caller;
   uint64_t number = 0;
   Tensor value;
   Status aborted;
   bool here = false;
   {
-    MutexLock lock(state_->mutex);
-    aborted = state_->aborted;
+    MutexLock lock(state->mutex);
+    aborted = state->aborted;
     if (aborted.ok()) {
-      State::Slot& slot = state_->slots[key];
+      State::Slot& slot = state->slots[key];
       if (!slot.sent.empty()) {
         value = std::move(slot.sent.front());
         slot.sent.pop_front();
-        state_->Unpark(value);
-        if (slot.sent.empty()) state_->slots.erase(key);
+        state->Unpark(value);
+        if (slot.sent.empty()) state->slots.erase(key);
         here = true;
       } else {
-        number = state_->next_number++;
+        number = state->next_number++;
         slot.waiting.push_back({number, std::move(done), cancel, 0});
       }
     }
   }
   if (!aborted.ok()) return done(aborted);
   if (here) return done(std::move(value));
-  const auto give_up = [state = std::weak_ptr<State>(state_), key, number] {
-    const std::shared_ptr<State> alive = state.lock();
+  const auto give_up = [weak = std::weak_ptr<State>(state), key, number] {
+    const std::shared_ptr<State> alive = weak.lock();
     if (alive == nullptr) return;
     const State::Waiter waiter = alive->Take(key, number);
     if (waiter.done) waiter.done(Cancelled("the receive of '{}' was cancelled", key));
@@ -158,8 +164,8 @@ void Rendezvous::RecvAsync(const std::string& key, const CancellationToken& canc
   }
   bool waits = false;
   {
-    MutexLock lock(state_->mutex);
-    if (const auto slot = state_->slots.find(key); slot != state_->slots.end()) {
+    MutexLock lock(state->mutex);
+    if (const auto slot = state->slots.find(key); slot != state->slots.end()) {
       const auto found = std::ranges::find(slot->second.waiting, number, &State::Waiter::number);
       waits = found != slot->second.waiting.end();
       if (waits) found->callback = callback;

@@ -144,5 +144,24 @@ TEST(RendezvousTest, ConcurrentSendReceiveCancel_EveryReceiveIsToldOnce) {
   }
 }
 
+// A request of another process holds the key, and is freed by the answer, perhaps while the receive is still being
+// registered. Sanitizers see a receive that reads it after that.
+TEST(Rendezvous, KeyThatIsFreedByTheAnswer_IsNotReadAfterIt) {
+  for (int i = 0; i < 2000; ++i) {
+    Rendezvous rendezvous(nullptr);
+    auto key = std::make_unique<std::string>("a key that is too long to be stored in place");
+    const std::string sent = *key;
+    std::thread sender([&] { EXPECT_OK(rendezvous.Send(sent, Tensor::Scalar(1.0f))); });
+    std::atomic<bool> received{false};
+    rendezvous.RecvAsync(*key, CancellationToken::Create(), [&](const StatusOr<Tensor>& value) {
+      EXPECT_OK(value);
+      key = nullptr;
+      received = true;
+    });
+    sender.join();
+    EXPECT_TRUE(received);
+  }
+}
+
 }  // namespace
 }  // namespace rivulet

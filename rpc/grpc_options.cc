@@ -3,11 +3,14 @@
 #include <absl/synchronization/mutex.h>
 #include <fcntl.h>
 #include <grpc/support/log.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <future>
+#include <memory>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -40,6 +43,23 @@ void PrepareGrpc() {
     absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
     if (std::getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
   });
+}
+
+// A channel that leads nowhere and is never freed: one call on it, which fails at once, takes the threads into use.
+void KeepCallbackThreads() {
+  static const auto* const kept = [] {
+    auto* const channel = new std::shared_ptr<grpc::Channel>(grpc::CreateChannel("", nullptr));
+    grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer> stub(*channel);
+    grpc::ClientContext context;
+    const grpc::Slice nothing("");
+    const grpc::ByteBuffer request(&nothing, 1);
+    grpc::ByteBuffer response;
+    std::promise<void> ended;
+    stub.UnaryCall(&context, "/none/none", {}, &request, &response, [&](const grpc::Status&) { ended.set_value(); });
+    ended.get_future().wait();
+    return channel;
+  }();
+  static_cast<void>(kept);
 }
 
 namespace {

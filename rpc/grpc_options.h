@@ -52,6 +52,11 @@ void SetCommonArguments(SetInt set) {
 // in gRPC, and costs a twentieth of a transfer's time.
 void PrepareGrpc();
 
+// Before the first call with a callback. The threads that run callbacks end with the last channel that had such a call.
+// A callback may be what holds that channel last, and gRPC then frees the queue that its own thread reads: "double free
+// or corruption". From here on the threads stay until the process ends.
+void KeepCallbackThreads();
+
 // gRPC makes threads and descriptors of its own as it goes; refused a thread it waits for it for ever, also at its end,
 // and refused a descriptor it aborts. So the system is asked before gRPC is. RESOURCE_EXHAUSTED: it gives fewer than
 // gRPC may need; says which limit to raise.

@@ -27,6 +27,7 @@ struct Connection {
 StatusOr<Connection> Connect(const LoadOptions& options) {
   RIVULET_RETURN_IF_ERROR(options.credentials->Check(options.server));
   PrepareGrpc();
+  KeepCallbackThreads();
   Connection connection;
   connection.security = options.credentials->ForChannel(options.server);
   grpc::ChannelArguments arguments;

@@ -41,12 +41,12 @@ Status SecureTasks::Check(const Plan& plan, const Task& task) const {
 
 Status SecureTasks::Begin(const Plan& plan, const Task& task) {
   if (identity_.protect) RIVULET_RETURN_IF_ERROR(identity_.protect());
-  InSteps in{.task = task, .half = nullptr, .input = std::nullopt};
-  RIVULET_ASSIGN_OR_RETURN(in.half, SecureHalf::Create(identity_, plan, task));
-  in.most_members = plan.aggregation(task.kind).updates_per_version;
+  RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<SecureHalf> half, SecureHalf::Create(identity_, plan, task));
+  const auto in = std::make_shared<InSteps>(task, std::move(half));
+  in->most_members = plan.aggregation(task.kind).updates_per_version;
   {
     MutexLock lock(mutex_);
-    tasks_.insert_or_assign(task.id, std::move(in));
+    tasks_.insert_or_assign(task.id, in);
   }
   if (begun_) begun_();
   return absl::OkStatus();
@@ -56,9 +56,11 @@ void SecureTasks::SetWords(const TaskId& task, std::vector<std::byte> words, Tas
   MutexLock lock(mutex_);
   const auto found = tasks_.find(task);
   if (found == tasks_.end()) return;
-  found->second.half->SetWords(std::move(words));
-  found->second.report = std::move(report);
-  found->second.trained = true;
+  InSteps& in = *found->second;
+  in.word_bytes = words.size();
+  in.words = std::move(words);
+  in.report = std::move(report);
+  in.trained = true;
 }
 
 void SecureTasks::Drop(const TaskId& task) {
@@ -71,109 +73,142 @@ std::vector<TaskProgress> SecureTasks::InHand() const {
   MutexLock lock(mutex_);
   std::vector<TaskProgress> progress;
   for (const auto& [task, in] : tasks_) {
-    const bool begun = in.next == 0 || in.input;
+    const bool begun = in->next == 0 || in->input;
     // An aggregator that was started again must know what the one before it was sent.
-    progress.push_back({.task = task, .held = !begun, .step = begun ? in.next : in.next - 1});
+    progress.push_back({.task = task, .held = !begun, .step = begun ? in->next : in->next - 1});
   }
   return progress;
 }
 
+// A cancelled task ends at once, also one that another thread answers. Inputs wait for that thread: one may be of the
+// step after the answer that it sends.
 void SecureTasks::Take(const Caller& caller, const PollReply& reply, bool beside) {
-  MutexLock lock(mutex_);
-  for (const TaskId& cancelled : reply.cancelled) {
-    const auto found = tasks_.find(cancelled);
-    if (found == tasks_.end()) continue;
-    End(found->second, TaskReport::Kind::kGone, "the coordinator needs it no longer");
-    tasks_.erase(found);
+  {
+    MutexLock lock(mutex_);
+    for (const TaskId& cancelled : reply.cancelled) {
+      const auto found = tasks_.find(cancelled);
+      if (found == tasks_.end()) continue;
+      const SharedInSteps in = found->second;
+      End(*in, TaskReport::Kind::kGone, "the coordinator needs it no longer");
+    }
   }
-  for (const Task& task : reply.tasks) {
-    const auto found = tasks_.find(task.id);
-    const NamedBlob* const input = task.input("step");
-    if (found == tasks_.end() || found->second.next != task.step || input == nullptr) continue;
-    found->second.input = input->id;
+  MutexLock calls(calls_mutex_);
+  {
+    MutexLock lock(mutex_);
+    for (const Task& task : reply.tasks) {
+      const auto found = tasks_.find(task.id);
+      const NamedBlob* const input = task.input("step");
+      if (found == tasks_.end() || found->second->next != task.step || input == nullptr) continue;
+      found->second->input = input->id;
+    }
   }
   AnswerAll(caller, beside);
 }
 
 void SecureTasks::Answer(const Caller& caller, bool beside) {
-  MutexLock lock(mutex_);
+  MutexLock calls(calls_mutex_);
   AnswerAll(caller, beside);
 }
 
 bool SecureTasks::Ready(const InSteps& in, bool beside) const {
   if (in.next > 0 && !in.input) return false;
   if (in.next != in.half->sum_step()) return true;
-  return in.trained && (!beside || in.half->word_bytes() <= kMostWordsBeside);
+  return in.trained && (!beside || in.word_bytes <= kMostWordsBeside);
+}
+
+bool SecureTasks::Holds(const InSteps& in) const {
+  const auto found = tasks_.find(in.task.id);
+  return found != tasks_.end() && found->second.get() == &in;
 }
 
 bool SecureTasks::HasLongAnswer() const {
   MutexLock lock(mutex_);
-  return std::ranges::any_of(tasks_,
-                             [&](const auto& task) { return Ready(task.second, false) && !Ready(task.second, true); });
+  return std::ranges::any_of(tasks_, [&](const auto& task) REQUIRES(mutex_) {
+    return Ready(*task.second, false) && !Ready(*task.second, true);
+  });
 }
 
 void SecureTasks::AnswerAll(const Caller& caller, bool beside) {
-  for (auto in = tasks_.begin(); in != tasks_.end();) {
-    const bool stays = !Ready(in->second, beside) || stop_.stopped() || AnswerOne(caller, in->second);
-    in = stays ? std::next(in) : tasks_.erase(in);
+  std::vector<SharedInSteps> ready;
+  {
+    MutexLock lock(mutex_);
+    for (const auto& [task, in] : tasks_) {
+      if (Ready(*in, beside)) ready.push_back(in);
+    }
+  }
+  for (const SharedInSteps& in : ready) {
+    if (stop_.stopped()) return;
+    AnswerOne(caller, *in);
   }
 }
 
 void SecureTasks::End(InSteps& in, TaskReport::Kind kind, std::string reason) {
+  if (!Holds(in)) return;
   in.report.kind = kind;
   in.report.reason = std::move(reason);
   // Its training would be for nothing.
   if (!in.trained) stop_.CancelTask();
-  ended_.push_back({std::move(in.task), std::move(in.report)});
+  ended_.push_back({in.task, std::move(in.report)});
+  tasks_.erase(TaskId(in.task.id));
+}
+
+void SecureTasks::AnswerOne(const Caller& caller, InSteps& in) {
+  const StatusOr<SubmitResult> result = AnswerStep(caller, in);
+  if (!result.ok()) return FailTask(caller, in, result.status());
+  MutexLock lock(mutex_);
+  if (result->kind == SubmitResult::Kind::kRefused) return End(in, TaskReport::Kind::kRefused, result->reason);
+  in.input.reset();
+  if (++in.next < in.half->steps()) return;
+  const bool again = result->kind == SubmitResult::Kind::kDuplicate;
+  End(in, again ? TaskReport::Kind::kDuplicate : TaskReport::Kind::kAccepted, result->reason);
 }
 
 // A half that refuses has caught a lie, or has been sent what it cannot use: its client tells the coordinator that it
 // is not willing.
-bool SecureTasks::AnswerOne(const Caller& caller, InSteps& in) {
-  const StatusOr<SubmitResult> result = AnswerStep(caller, in);
-  if (result.ok()) {
-    if (result->kind == SubmitResult::Kind::kRefused) {
-      End(in, TaskReport::Kind::kRefused, result->reason);
-      return false;
+void SecureTasks::FailTask(const Caller& caller, InSteps& in, const Status& status) {
+  if (MayComeLater(status)) return;
+  {
+    MutexLock lock(mutex_);
+    if (!Holds(in)) return;
+    if (absl::IsPermissionDenied(status) || absl::IsUnauthenticated(status)) rejected_ = status;
+    if (!rejected_.ok() || absl::IsNotFound(status) || absl::IsAborted(status)) {
+      return End(in, TaskReport::Kind::kGone, std::string(Sentence(Message(status))));
     }
-    in.input.reset();
-    if (++in.next < in.half->steps()) return true;
-    const bool again = result->kind == SubmitResult::Kind::kDuplicate;
-    End(in, again ? TaskReport::Kind::kDuplicate : TaskReport::Kind::kAccepted, result->reason);
-    return false;
-  }
-  const Status& status = result.status();
-  if (MayComeLater(status)) return true;
-  if (absl::IsPermissionDenied(status) || absl::IsUnauthenticated(status)) rejected_ = status;
-  if (!rejected_.ok() || absl::IsNotFound(status) || absl::IsAborted(status)) {
-    End(in, TaskReport::Kind::kGone, std::string(Sentence(Message(status))));
-    return false;
   }
   const Status why = WithReason(status, TaskFailure::Code::kNotWilling, "secure aggregation");
   const Status told = calls_.Fail(caller, FailureOf(in.task.id, why));
+  MutexLock lock(mutex_);
   End(in, absl::IsNotFound(told) ? TaskReport::Kind::kGone : TaskReport::Kind::kFailed,
       std::string(Sentence(Message(status))));
-  return false;
 }
 
 // An answer that was made is not made again: it is sent until it has arrived.
 StatusOr<SubmitResult> SecureTasks::AnswerStep(const Caller& caller, InSteps& in) {
+  int step = 0;
+  std::optional<BlobId> from;
+  {
+    MutexLock lock(mutex_);
+    if (!Holds(in)) return Cancelled("task '{}' was dropped", in.task.id);
+    step = in.next;
+    from = in.input;
+    if (step == in.half->sum_step() && !in.words.empty()) in.half->SetWords(std::exchange(in.words, {}));
+  }
   if (in.unsent == nullptr) {
     std::string input;
-    if (in.next > 0) {
+    if (step > 0) {
       const auto most = static_cast<size_t>(in.most_members);
       RIVULET_ASSIGN_OR_RETURN(
-          input, calls_.Fetch(caller, *in.input, static_cast<int64_t>(secure::MostInputBytes(in.next, most, most))));
+          input, calls_.Fetch(caller, *from, static_cast<int64_t>(secure::MostInputBytes(step, most, most))));
     }
-    RIVULET_ASSIGN_OR_RETURN(std::string answer, in.half->Answer(in.next, input));
+    RIVULET_ASSIGN_OR_RETURN(std::string answer, in.half->Answer(step, input));
     // From here on this client has told what it tells of one set of clients, whatever becomes of it.
-    if (in.next == in.half->steps() - 1 && identity_.answered != nullptr) {
+    if (step == in.half->steps() - 1 && identity_.answered != nullptr) {
       RIVULET_RETURN_IF_ERROR(identity_.answered->Add(in.task.id));
     }
     in.unsent = std::make_shared<const std::string>(std::move(answer));
   }
   const Submission submission{
-      .task = in.task.id, .step = in.next, .bytes = std::ssize(*in.unsent), .kind = Submission::Kind::kStep};
+      .task = in.task.id, .step = step, .bytes = std::ssize(*in.unsent), .kind = Submission::Kind::kStep};
   StatusOr<SubmitResult> result = calls_.Submit(caller, submission, in.unsent);
   if (result.ok()) in.unsent.reset();
   return result;

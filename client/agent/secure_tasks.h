@@ -42,7 +42,7 @@ struct SecureIdentity : SecureMember {
 // As polls state data sets without their numbers of examples: one each.
 std::vector<DatasetOffer> WithoutNumbers(std::vector<DatasetOffer> offers);
 
-// Thread-safe: a call that answers steps is alone, and others wait for it.
+// Thread-safe. Take and Answer of two threads wait for each other; no other call waits for the network.
 class SecureTasks final : public StepWork {
  public:
   // `api`, `stop` and `identity` must outlive this. `begun` is called when a task has begun, by the thread that begins
@@ -64,8 +64,8 @@ class SecureTasks final : public StepWork {
   // StepWork. Take also answers what it can; Answer alone is for steps without an input. Beside a training, words of
   // more than kMostWordsBeside bytes wait: their upload would keep the lease of the training from being renewed.
   std::vector<TaskProgress> InHand() const override EXCLUDES(mutex_);
-  void Take(const Caller& caller, const PollReply& reply, bool beside) override EXCLUDES(mutex_);
-  void Answer(const Caller& caller, bool beside) override EXCLUDES(mutex_);
+  void Take(const Caller& caller, const PollReply& reply, bool beside) override EXCLUDES(calls_mutex_, mutex_);
+  void Answer(const Caller& caller, bool beside) override EXCLUDES(calls_mutex_, mutex_);
 
   // Whether words wait that Answer(caller, true) would not send.
   bool HasLongAnswer() const EXCLUDES(mutex_);
@@ -83,28 +83,39 @@ class SecureTasks final : public StepWork {
  private:
   static constexpr size_t kMostWordsBeside = 65'536;
   struct InSteps {
-    Task task;
-    std::unique_ptr<SecureHalf> half;
-    int next = 0;                               // the step to be answered
-    std::optional<BlobId> input;                // of it; step 0 has none
-    std::shared_ptr<const std::string> unsent;  // the answer to it
+    InSteps(Task of, std::unique_ptr<SecureHalf> made) : task(std::move(of)), half(std::move(made)) {}
+    const Task task;
+    // Of the thread that answers, under calls_mutex_.
+    const std::unique_ptr<SecureHalf> half;
+    std::shared_ptr<const std::string> unsent;  // the answer to `next`, until it has arrived
     int64_t most_members = 0;
+    // Under mutex_.
+    int next = 0;                       // the step to be answered
+    std::optional<BlobId> input;        // of it; step 0 has none
+    std::vector<std::byte> words = {};  // until the sum's step takes them
+    size_t word_bytes = 0;
     bool trained = false;
     TaskReport report = {};
   };
-  bool Ready(const InSteps& in, bool beside) const;
-  void AnswerAll(const Caller& caller, bool beside) REQUIRES(mutex_);
-  // Answers `in`'s next step. False: it has ended.
-  bool AnswerOne(const Caller& caller, InSteps& in) REQUIRES(mutex_);
-  StatusOr<SubmitResult> AnswerStep(const Caller& caller, InSteps& in) REQUIRES(mutex_);
+  // A call keeps the task that it answers, which may be dropped meanwhile.
+  using SharedInSteps = std::shared_ptr<InSteps>;
+  bool Ready(const InSteps& in, bool beside) const REQUIRES(mutex_);
+  bool Holds(const InSteps& in) const REQUIRES(mutex_);
+  // Answers each step that is ready, once.
+  void AnswerAll(const Caller& caller, bool beside) REQUIRES(calls_mutex_) EXCLUDES(mutex_);
+  void AnswerOne(const Caller& caller, InSteps& in) REQUIRES(calls_mutex_) EXCLUDES(mutex_);
+  StatusOr<SubmitResult> AnswerStep(const Caller& caller, InSteps& in) REQUIRES(calls_mutex_) EXCLUDES(mutex_);
+  void FailTask(const Caller& caller, InSteps& in, const Status& status) REQUIRES(calls_mutex_) EXCLUDES(mutex_);
+  // Drops the task and tells of its end, if it is still held.
   void End(InSteps& in, TaskReport::Kind kind, std::string reason) REQUIRES(mutex_);
 
   StopSignal& stop_;
   const SecureIdentity& identity_;
   const std::function<void()> begun_;
+  Mutex calls_mutex_;  // before the other
+  CoordinatorCalls calls_ GUARDED_BY(calls_mutex_);
   mutable Mutex mutex_;
-  CoordinatorCalls calls_ GUARDED_BY(mutex_);
-  std::map<TaskId, InSteps> tasks_ GUARDED_BY(mutex_);
+  std::map<TaskId, SharedInSteps> tasks_ GUARDED_BY(mutex_);
   std::vector<Ended> ended_ GUARDED_BY(mutex_);
   Status rejected_ GUARDED_BY(mutex_);
 };

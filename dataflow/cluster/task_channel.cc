@@ -9,6 +9,7 @@ namespace rivulet {
 StatusOr<std::shared_ptr<TaskChannel>> TaskChannel::Create(std::string name, NetworkAddress address,
                                                            std::shared_ptr<const TransportCredentials> credentials) {
   PrepareGrpc();
+  KeepCallbackThreads();
   RIVULET_RETURN_IF_ERROR(CheckReachable("task", address, *credentials));
   return std::shared_ptr<TaskChannel>(new TaskChannel(std::move(name), std::move(address), std::move(credentials)));
 }

@@ -118,38 +118,38 @@ Status Rendezvous::Send(const std::string& key, Tensor value) {
 // Three may want to end a waiting receive: its send, its cancellation and the end of the run. Who takes it out of the
 // table under the lock is the one that calls it back; the others find nothing. A number and not an address names it, as
 // a later receive may stand where an earlier one did.
-//
-// Once the waiter is in the table another thread may call it back, and with that the caller's key and token, and this
-// object, may go: a request of another process is freed when it is answered. Hence the copies.
-void Rendezvous::RecvAsync(const std::string& key_of_caller, const CancellationToken& cancel_of_caller, Done done) {
-  const std::shared_ptr<State> state = state_;
-  const std::string key = key_of_caller;
-  const CancellationToken cancel = cancel_of_caller;
+void Rendezvous::RecvAsync(const std::string& key, const CancellationToken& cancel, Done done) {
   uint64_t number = 0;
   Tensor value;
   Status aborted;
   bool here = false;
+  // Once it waits, it may be answered on another thread, and what `key` and `cancel` refer to may be the answered
+  // call's. This thread goes on with its own.
+  std::string own_key;
+  CancellationToken own_cancel;
   {
-    MutexLock lock(state->mutex);
-    aborted = state->aborted;
+    MutexLock lock(state_->mutex);
+    aborted = state_->aborted;
     if (aborted.ok()) {
-      State::Slot& slot = state->slots[key];
+      State::Slot& slot = state_->slots[key];
       if (!slot.sent.empty()) {
         value = std::move(slot.sent.front());
         slot.sent.pop_front();
-        state->Unpark(value);
-        if (slot.sent.empty()) state->slots.erase(key);
+        state_->Unpark(value);
+        if (slot.sent.empty()) state_->slots.erase(key);
         here = true;
       } else {
-        number = state->next_number++;
+        own_key = key;
+        own_cancel = cancel;
+        number = state_->next_number++;
         slot.waiting.push_back({number, std::move(done), cancel, 0});
       }
     }
   }
   if (!aborted.ok()) return done(aborted);
   if (here) return done(std::move(value));
-  const auto give_up = [weak = std::weak_ptr<State>(state), key, number] {
-    const std::shared_ptr<State> alive = weak.lock();
+  const auto give_up = [state = std::weak_ptr<State>(state_), key = own_key, number] {
+    const std::shared_ptr<State> alive = state.lock();
     if (alive == nullptr) return;
     const State::Waiter waiter = alive->Take(key, number);
     if (waiter.done) waiter.done(Cancelled("the receive of '{}' was cancelled", key));
@@ -157,21 +157,21 @@ void Rendezvous::RecvAsync(const std::string& key_of_caller, const CancellationT
   // Registered after the waiter is in the table and without the lock: the token may call back at once, and would wait
   // for the lock that this thread holds. In between the receive may have ended, so what was registered is forgotten
   // again.
-  const uint64_t callback = cancel.OnCancel(give_up);
+  const uint64_t callback = own_cancel.OnCancel(give_up);
   if (callback == 0) {
-    if (cancel.cancelled()) give_up();
+    if (own_cancel.cancelled()) give_up();
     return;
   }
   bool waits = false;
   {
-    MutexLock lock(state->mutex);
-    if (const auto slot = state->slots.find(key); slot != state->slots.end()) {
+    MutexLock lock(state_->mutex);
+    if (const auto slot = state_->slots.find(own_key); slot != state_->slots.end()) {
       const auto found = std::ranges::find(slot->second.waiting, number, &State::Waiter::number);
       waits = found != slot->second.waiting.end();
       if (waits) found->callback = callback;
     }
   }
-  if (!waits) cancel.Forget(callback);  // received, aborted or cancelled in the meantime
+  if (!waits) own_cancel.Forget(callback);  // received, aborted or cancelled in the meantime
 }
 
 void Rendezvous::RecvAsync(const RendezvousKey& key, const CancellationToken& cancel, Done done) {

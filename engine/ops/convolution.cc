@@ -191,7 +191,24 @@ Output SideBySide(ExampleOps& ops, Output images) {
   return ops.Reshape(moved, {1, shape.dim(1), shape.dim(2), shape.dim(0) * shape.dim(3)});
 }
 
-// The filter's gradient by each example: a convolution in groups, a group for each example.
+// What each position of the output saw of its image, [examples, height, width, filter's height * width * channels]: the
+// filter's gradient by an example is a product of these and the gradients of its positions. Null: explicit padding,
+// which ExtractImagePatches has not, or patches that are too many to be in memory at once.
+Output PatchesOf(ExampleOps& ops, const Node& node, Output images, const Shape& filter) {
+  constexpr double kMostNumbers = 32e6;  // 128 MB
+  const std::string padding = node.attr<std::string>("padding");
+  const Shape& back = node.input(2).shape();
+  const double numbers = static_cast<double>(back.dim(0) * back.dim(1) * back.dim(2)) *
+                         static_cast<double>(filter.elements() / filter.dim(3));
+  if (padding == "EXPLICIT" || numbers > kMostNumbers) return {};
+  return ops.Op("ExtractImagePatches", {images},
+                {{"ksizes", std::vector<int64_t>{1, filter.dim(0), filter.dim(1), 1}},
+                 {"strides", node.attr<std::vector<int64_t>>("strides")},
+                 {"rates", node.attr<std::vector<int64_t>>("dilations")},
+                 {"padding", padding}});
+}
+
+// The filter's gradient by each example: a product of patches, or a convolution in groups, a group for each example.
 template <const Family& kFamily>
 ExampleSumResult FilterExamples(ExampleSumContext& c) {
   ExampleOps& ops = c.ops();
@@ -233,6 +250,14 @@ ExampleSumResult FilterExamples(ExampleSumContext& c) {
     const Output apart = ops.Reshape(all, {rows * in, examples, out});
     return ops.Reshape(ops.Op("Transpose", {apart, ops.Ints({1, 0, 2})}), {examples, filter.elements()});
   };
+  const Output patches = kFamily.depthwise || grouped ? Output{} : PatchesOf(ops, c.node(), images, filter);
+  if (patches) {
+    const int64_t positions = backprop.shape().dim(1) * backprop.shape().dim(2);
+    return OuterSum(ops, filter,
+                    {ops.Reshape(patches, {examples, positions, filter.elements() / filter.dim(3)}),
+                     ops.Reshape(backprop, {examples, positions, filter.dim(3)})},
+                    [c, at](Output factors) { return c.With(2, c.ops().Weigh(c.input(2), *at, factors)); });
+  }
   const double cost = static_cast<double>(backprop.shape().elements()) * static_cast<double>(filter.elements()) /
                       static_cast<double>(filter.dim(3));
   return LargeSum(ops, filter, cost, each, of_example,

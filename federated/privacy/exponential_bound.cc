@@ -64,12 +64,10 @@ Number ExponentialTo(int bits, const BIGNUM* numerator, const BIGNUM* denominato
 
 constexpr uint64_t kOne = uint64_t{1} << 63;  // 1 in units of 2^-63
 
-uint64_t HighHalf(uint64_t a, uint64_t b) { return static_cast<uint64_t>((static_cast<Wide>(a) * b) >> 64); }
-
-// floor(2^63 e^-(k / parts)) for k = 0 .. 63.
-std::array<uint64_t, 64> TableOf(unsigned parts) {
-  std::array<uint64_t, 64> table;
-  for (unsigned k = 0; k < 64; ++k) {
+template <size_t kSize>
+std::array<uint64_t, kSize> TableOf(unsigned parts) {
+  std::array<uint64_t, kSize> table;
+  for (unsigned k = 0; k < kSize; ++k) {
     const Number value = ExponentialTo(80, NumberOf(k).get(), NumberOf(parts).get());
     RIVULET_CHECK(BN_rshift(value.get(), value.get(), 17) == 1);
     const uint64_t word = BN_get_word(value.get());
@@ -78,37 +76,15 @@ std::array<uint64_t, 64> TableOf(unsigned parts) {
   return table;
 }
 
-// 2^63 e^-(r / 2^64) for r < 2^58, within 8 units: the series up to the eighth power by Horner's rule.
-uint64_t SmallExponential(uint64_t r) {
-  uint64_t q = kOne;
-  q = kOne - HighHalf(r, q) / 8;
-  q = kOne - HighHalf(r, q) / 7;
-  q = kOne - HighHalf(r, q) / 6;
-  q = kOne - HighHalf(r, q) / 5;
-  q = kOne - HighHalf(r, q) / 4;
-  q = kOne - HighHalf(r, q) / 3;
-  q = kOne - HighHalf(r, q) / 2;
-  return kOne - HighHalf(r, q);
-}
-
-// Units of 2^-63 by which the product of two table entries and the series may be off, and g by up to 2^12 units of
-// 2^-64.
-constexpr uint64_t kMargin = uint64_t{1} << 12;
-
 }  // namespace
 
-ExponentialBounds BoundExponential(Wide scaled) {
-  static const std::array<uint64_t, 64> kWhole = TableOf(1), kParts = TableOf(64);
-  const auto whole = static_cast<uint64_t>(scaled >> 64), fraction = static_cast<uint64_t>(scaled);
-  if (whole >= 64) return {.low = 0, .high = 1};  // e^-64 is below 2^-92, also where g is up to 2^-52 more
-  uint64_t value = SmallExponential(fraction & ((uint64_t{1} << 58) - 1));
-  value = HighHalf(value, kParts[fraction >> 58]) << 1;
-  value = HighHalf(value, kWhole[whole]) << 1;
-  ExponentialBounds bounds;
-  bounds.low = value > kMargin ? (value - kMargin) << 1 : 0;
-  bounds.high = static_cast<Wide>(value + kMargin) << 1;
-  return bounds;
+const ExponentialTables& GetExponentialTables() {
+  static const ExponentialTables kTables{
+      .whole = TableOf<64>(1), .high = TableOf<256>(1 << 8), .low = TableOf<256>(1 << 16)};
+  return kTables;
 }
+
+ExponentialBounds BoundExponential(Wide scaled) { return BoundExponential(GetExponentialTables(), scaled); }
 
 bool IsBelowExponential(uint64_t first, const std::function<uint64_t()>& next, const bignum_st* numerator,
                         const bignum_st* denominator) {

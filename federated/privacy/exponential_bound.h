@@ -1,8 +1,9 @@
 // Exact decisions with probability e^-g for a rational number g, by integers alone. A uniform number's first 64 bits
-// are compared with bounds of 2^64 e^-g that integer arithmetic proves. Between the bounds (once in 2^50 decisions),
+// are compared with bounds of 2^64 e^-g that integer arithmetic proves. Between the bounds (once in 2^49 decisions),
 // e^-g is computed to as many digits as necessary, with as many further bits of the uniform number.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 
@@ -20,7 +21,34 @@ struct ExponentialBounds {
   Wide high = 0;
 };
 
+// floor(2^63 e^-(k / parts)): `whole` for parts = 1, `high` for 2^8, `low` for 2^16.
+struct ExponentialTables {
+  std::array<uint64_t, 64> whole;
+  std::array<uint64_t, 256> high, low;
+};
+const ExponentialTables& GetExponentialTables();
+
 // `scaled` is 2^64 g, from which it may be up to 2^12 below; g < 2^63.
+//
+// e^-g is the product of three entries and of e^-r, r < 2^-16, of which 1 - r + r^2 / 2 is above by at most r^3 / 6 <
+// 2^-50.5: 5,500 units of 2^-63. What g may be above is 2,048 of them at most, and what entries and products cut off is
+// less than 20. So the margin is 2^13.
+inline ExponentialBounds BoundExponential(const ExponentialTables& tables, Wide scaled) {
+  constexpr uint64_t kOne = uint64_t{1} << 63, kMargin = uint64_t{1} << 13;
+  const auto whole = static_cast<uint64_t>(scaled >> 64), fraction = static_cast<uint64_t>(scaled);
+  if (whole >= 64) return {.low = 0, .high = 1};  // e^-64 is below 2^-92, also where g is up to 2^-52 more
+  const auto product = [](uint64_t a, uint64_t b) {
+    return static_cast<uint64_t>((static_cast<Wide>(a) * b) >> 64) << 1;
+  };
+  const uint64_t r = fraction & ((uint64_t{1} << 48) - 1), half = r >> 16;
+  const uint64_t rest = kOne - (r >> 1) + ((half * half) >> 34);
+  const uint64_t value = product(product(tables.whole[whole], tables.high[fraction >> 56]),
+                                 product(tables.low[(fraction >> 48) & 255], rest));
+  ExponentialBounds bounds;
+  bounds.low = value > kMargin ? (value - kMargin) << 1 : 0;
+  bounds.high = static_cast<Wide>(value + kMargin) << 1;
+  return bounds;
+}
 ExponentialBounds BoundExponential(Wide scaled);
 
 // Whether the uniform number whose bits are `first` and then `next()`, `next()`, … is below e^-(numerator /

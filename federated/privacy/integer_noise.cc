@@ -3,9 +3,11 @@
 #include <openssl/bn.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <memory>
+#include <numbers>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -51,46 +53,83 @@ int WidthOf(Wide value) {
 
 // True with probability e^-(number / whole) for number < whole; `inverse` is floor((2^128 - 1) / whole). The quotient's
 // first 64 bits lose at most a unit for the inverse and one for what is cut off.
-bool DecideQuotient(NoiseStream& stream, uint64_t number, uint64_t whole, Wide inverse) {
+inline bool DecideQuotient(NoiseStream& stream, const ExponentialTables& tables, uint64_t number, uint64_t whole,
+                           Wide inverse) {
   if (number == 0) return true;
   const Wide scaled = static_cast<Wide>(number) * static_cast<uint64_t>(inverse >> 64) +
                       ((static_cast<Wide>(number) * static_cast<uint64_t>(inverse)) >> 64);
-  return Decide(stream, BoundExponential(scaled), [&](uint64_t first) {
+  return Decide(stream, BoundExponential(tables, scaled), [&](uint64_t first) {
     return IsBelowExponential(
         first, [&] { return stream.Word(); }, number, whole);
   });
 }
 
-// How often e^-1 comes true in a row: how many k >= 1 have a uniform number below e^-k. After 32 of them the rest is
+// How often e^-1 comes true in a row: how many k >= 1 have a uniform number below e^-k. After kRow of them the rest is
 // drawn anew, which has the same law.
-uint64_t DrawGeometric(NoiseStream& stream) {
-  static const std::vector<ExponentialBounds> kPowers = [] {
-    std::vector<ExponentialBounds> bounds;
-    for (uint64_t k = 1; k <= 32; ++k) bounds.push_back(BoundExponential(static_cast<Wide>(k) << 64));
-    return bounds;
-  }();
-  for (uint64_t rows = 0;; rows += kPowers.size()) {
-    const uint64_t first = stream.Word();
-    uint64_t count = 0;
-    while (count < kPowers.size()) {
-      const ExponentialBounds& bounds = kPowers[count];
-      if (first >= bounds.high) break;
-      if (first >= bounds.low && !IsBelowExponential(
-                                     first, [&] { return stream.Word(); }, count + 1, Wide{1})) {
-        break;
-      }
-      ++count;
+class GeometricTable {
+ public:
+  static constexpr uint64_t kRow = 32;
+  GeometricTable() {
+    for (uint64_t k = 0; k < kRow; ++k) bounds_[k] = BoundExponential(static_cast<Wide>(k + 1) << 64);
+    for (uint64_t zeros = 0; zeros < certain_.size(); ++zeros) {
+      certain_[zeros] = static_cast<uint8_t>(std::min(kRow, static_cast<uint64_t>(zeros * std::numbers::ln2)));
     }
-    if (count < kPowers.size()) return rows + count;
+  }
+  // A number with so many leading zeros is below e^-certain, and not below e^-(certain + 2): one power is in question.
+  uint64_t Row(NoiseStream& stream) const {
+    const uint64_t first = stream.Word();
+    const uint64_t certain = certain_[static_cast<size_t>(std::countl_zero(first))];
+    if (certain == kRow) return kRow;
+    const ExponentialBounds& next = bounds_[certain];
+    if (first >= next.low && first < next.high) [[unlikely]] {
+      return certain + (IsBelowExponential(
+                            first, [&] { return stream.Word(); }, certain + 1, Wide{1})
+                            ? 1
+                            : 0);
+    }
+    return certain + (first < next.low ? 1 : 0);
+  }
+
+ private:
+  std::array<ExponentialBounds, kRow> bounds_;
+  std::array<uint8_t, 65> certain_;
+};
+
+const GeometricTable& GetGeometricTable() {
+  static const GeometricTable kTable;
+  return kTable;
+}
+
+uint64_t DrawGeometric(NoiseStream& stream, const GeometricTable& table) {
+  for (uint64_t rows = 0;; rows += GeometricTable::kRow) {
+    const uint64_t count = table.Row(stream);
+    if (count < GeometricTable::kRow) return rows + count;
     RIVULET_CHECK(rows < 100000, "a geometric draw beyond all bounds");  // of probability e^-100000
   }
 }
 
+}  // namespace
+
+// What each draw reads, found once.
+struct NoiseTables {
+  const ExponentialTables& exponential = GetExponentialTables();
+  const GeometricTable& geometric = GetGeometricTable();
+};
+
+namespace {
+
+const NoiseTables& GetNoiseTables() {
+  static const NoiseTables kTables;
+  return kTables;
+}
+
 // The magnitude of a discrete Laplace draw of a whole scale, before its sign.
-uint64_t DrawMagnitude(NoiseStream& stream, uint64_t scale, Wide inverse) {
+inline uint64_t DrawMagnitude(NoiseStream& stream, const NoiseTables& tables, uint64_t scale, Wide inverse) {
   while (true) {
     const uint64_t rest = scale == 1 ? 0 : stream.Below(scale);
-    if (DecideQuotient(stream, rest, scale, inverse)) return rest + scale * DrawGeometric(stream);
+    if (DecideQuotient(stream, tables.exponential, rest, scale, inverse)) {
+      return rest + scale * DrawGeometric(stream, tables.geometric);
+    }
   }
 }
 
@@ -146,7 +185,7 @@ StatusOr<NoiseScale> NoiseScale::AtLeast(double parameter) {
 
 double NoiseScale::value() const { return std::ldexp(static_cast<double>(mantissa), exponent); }
 
-DiscreteGaussian::DiscreteGaussian(const NoiseScale& scale) : scale_(scale) {
+DiscreteGaussian::DiscreteGaussian(const NoiseScale& scale) : tables_(&GetNoiseTables()), scale_(scale) {
   const int up = std::max(scale.exponent, 0), down = std::max(-scale.exponent, 0);
   const auto mantissa = static_cast<Wide>(scale.mantissa);
   RIVULET_CHECK(scale.mantissa > 0 && up <= 40 && down <= 38, "a scale of {} * 2^{}", scale.mantissa, scale.exponent);
@@ -190,13 +229,13 @@ bool DiscreteGaussian::IsKeptExactly(NoiseStream& stream, uint64_t first, Wide d
 }
 
 bool DiscreteGaussian::IsKept(NoiseStream& stream, Wide difference) const {
-  return Decide(stream, BoundExponential(ScaledSquare(difference)),
+  return Decide(stream, BoundExponential(tables_->exponential, ScaledSquare(difference)),
                 [&](uint64_t first) { return IsKeptExactly(stream, first, difference); });
 }
 
 int64_t DiscreteGaussian::Draw(NoiseStream& stream) const {
   while (true) {
-    const uint64_t magnitude = DrawMagnitude(stream, laplace_, laplace_inverse_);
+    const uint64_t magnitude = DrawMagnitude(stream, *tables_, laplace_, laplace_inverse_);
     const bool negative = stream.Bit();
     if (negative && magnitude == 0) continue;  // 0 has one sign
     const Wide at = static_cast<Wide>(magnitude) * unit_;
@@ -212,6 +251,7 @@ StatusOr<DiscreteLaplace> DiscreteLaplace::Create(uint64_t numerator, uint64_t d
                       numerator, denominator, kMost);
   }
   DiscreteLaplace law;
+  law.tables_ = &GetNoiseTables();
   law.numerator_ = numerator;
   law.denominator_ = denominator;
   law.inverse_ = ~Wide{0} / numerator;
@@ -220,7 +260,7 @@ StatusOr<DiscreteLaplace> DiscreteLaplace::Create(uint64_t numerator, uint64_t d
 
 int64_t DiscreteLaplace::Draw(NoiseStream& stream) const {
   while (true) {
-    const uint64_t magnitude = DrawMagnitude(stream, numerator_, inverse_) / denominator_;
+    const uint64_t magnitude = DrawMagnitude(stream, *tables_, numerator_, inverse_) / denominator_;
     const bool negative = stream.Bit();
     if (negative && magnitude == 0) continue;
     return negative ? -static_cast<int64_t>(magnitude) : static_cast<int64_t>(magnitude);

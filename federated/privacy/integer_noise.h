@@ -13,6 +13,8 @@ struct bignum_st;
 
 namespace rivulet::privacy {
 
+struct NoiseTables;
+
 // The parameter s of a discrete Gaussian, exactly mantissa * 2^exponent, mantissa < 2^32.
 struct NoiseScale {
   uint32_t mantissa = 1;
@@ -38,6 +40,7 @@ class DiscreteGaussian {
   bool IsKept(NoiseStream& stream, Wide difference) const;
   bool IsKeptExactly(NoiseStream& stream, uint64_t first, Wide difference) const;
 
+  const NoiseTables* tables_;
   NoiseScale scale_;
   uint64_t laplace_ = 1;  // t = floor(s) + 1: the scale of the discrete Laplace that is drawn from and thinned out
   Wide laplace_inverse_ = 0;
@@ -57,6 +60,7 @@ class DiscreteLaplace {
 
  private:
   DiscreteLaplace() = default;
+  const NoiseTables* tables_ = nullptr;
   uint64_t numerator_ = 1, denominator_ = 1;
   Wide inverse_ = 0;
 };

@@ -4,7 +4,6 @@ RIVULET_TENSORFLOW_PYTHON names that Python; without it the comparisons are skip
 """
 import os
 import pathlib
-import random
 import re
 import signal
 import socket
@@ -16,24 +15,19 @@ from harness import RIVULET, RivuletTest, main
 PROGRAM = pathlib.Path(__file__).with_name("tensorflow_cluster.py")
 
 
-def free_ports(count):
-    """Free ones below those that systems give to connections, so that nothing takes them before their task does."""
-    ports = []
-    while len(ports) < count:
-        port = random.SystemRandom().randrange(10_000, 32_768)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        if port not in ports:
-            ports.append(port)
-    return ports
+def reserve_ports(test, count):
+    """Ports that nobody else is given until `test` ends: sockets stay bound to them, and a server listens beside them."""
+    sockets = [socket.socket() for _ in range(count)]
+    for reserved in sockets:
+        test.addCleanup(reserved.close)
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reserved.bind(("127.0.0.1", 0))
+    return [reserved.getsockname()[1] for reserved in sockets]
 
 
 class Worker(RivuletTest):
     def test_serves_until_it_is_asked_to_stop(self):
-        ps, worker = free_ports(2)
+        ps, worker = reserve_ports(self, 2)
         cluster = f"ps=127.0.0.1:{ps};worker=127.0.0.1:{worker}"
         process = self.start("graph", "worker", "--cluster", cluster, "--job", "worker", "--task", 0, "--insecure")
         self.assertEqual(process.stdout.readline(), f"/job:worker/replica:0/task:0 serves grpc://127.0.0.1:{worker}\n")
@@ -60,7 +54,7 @@ class ParameterServer(RivuletTest):
     def train(self, workers, *options, pauses=()):
         """The lines that the workers print, the chief's first."""
         program = os.environ["RIVULET_PARAMETER_SERVER"]
-        ports = [f"127.0.0.1:{port}" for port in free_ports(2 + workers)]
+        ports = [f"127.0.0.1:{port}" for port in reserve_ports(self, 2 + workers)]
         cluster = f"ps={','.join(ports[:2])};worker={','.join(ports[2:])}"
         servers = [subprocess.Popen([program, cluster, "ps", str(task)]) for task in range(2)]
         pauses = [*pauses, *[0] * (workers - len(pauses))]

@@ -13,8 +13,8 @@ namespace rivulet {
 namespace {
 
 using ::rivulet::testing::BitsOf;
-using ::rivulet::testing::FreePorts;
 using ::rivulet::testing::RandomGraph;
+using ::rivulet::testing::ReservedPorts;
 using ::rivulet::testing::StatusIs;
 using ::rivulet::testing::TaskProcess;
 using ::testing::HasSubstr;
@@ -40,9 +40,9 @@ TEST(TaskProcess, DISABLED_Serve) {
 // `count` processes of the job "worker".
 class Processes {
  public:
-  explicit Processes(int count, int heartbeat_ms = 60'000) {
+  explicit Processes(int count, int heartbeat_ms = 60'000) : reserved_(count) {
     std::vector<std::string> addresses;
-    for (const int port : FreePorts(count)) addresses.push_back(fmt::format("127.0.0.1:{}", port));
+    for (const int port : reserved_.ports()) addresses.push_back(fmt::format("127.0.0.1:{}", port));
     for (int i = 0; i < count; ++i)
       tasks_.push_back(std::make_unique<TaskProcess>("worker=" + Join(addresses, ","), i, heartbeat_ms));
     target_ = "grpc://" + addresses[0];
@@ -54,6 +54,7 @@ class Processes {
   }
 
  private:
+  const ReservedPorts reserved_;
   std::vector<std::unique_ptr<TaskProcess>> tasks_;
   std::string target_;
 };

@@ -9,6 +9,7 @@
 #include "proto/distributed/master_service.grpc.pb.h"
 #include "proto/distributed/worker_service.grpc.pb.h"
 #include "proto/graph/graph.pb.h"
+#include "rpc/grpc_options.h"
 #include "tests/dataflow/cluster/task_process.h"
 #include "tests/dataflow/distributed/tasks.h"
 #include "tests/testing/status_matchers.h"
@@ -22,12 +23,13 @@ namespace tfw = ::tensorflow;
 class HostileCalls : public ::testing::Test {
  protected:
   void SetUp() override {
-    const std::string address = fmt::format("127.0.0.1:{}", FreePorts(1)[0]);
+    const std::string address = fmt::format("127.0.0.1:{}", reserved_.ports()[0]);
     TaskServerOptions options;
     ASSERT_OK_AND_ASSIGN(options.cluster, ClusterSpec::Parse("worker=" + address));
     options.job = "worker";
     options.credentials = InsecureCredentials(false);
     ASSERT_OK_AND_ASSIGN(server_, TaskServer::Start(std::move(options)));
+    KeepCallbackThreads();
     channel_ = grpc::CreateChannel(address, grpc::InsecureChannelCredentials());
     worker_ = tfw::WorkerService::NewStub(channel_);
     tfw::CreateWorkerSessionRequest create;
@@ -91,6 +93,7 @@ class HostileCalls : public ::testing::Test {
     ASSERT_TRUE(Call(&tfw::WorkerService::Stub::CleanupGraph, clean, &cleaned).ok());
   }
 
+  const ReservedPorts reserved_{1};
   std::unique_ptr<TaskServer> server_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<tfw::WorkerService::Stub> worker_;

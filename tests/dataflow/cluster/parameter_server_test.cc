@@ -15,7 +15,7 @@
 namespace rivulet {
 namespace {
 
-using ::rivulet::testing::FreePorts;
+using ::rivulet::testing::ReservedPorts;
 using ::rivulet::testing::StatusIs;
 using ::testing::HasSubstr;
 
@@ -105,7 +105,7 @@ class ParameterServer : public ::testing::Test {
  protected:
   void SetUp() override {
     std::vector<std::string> addresses;
-    for (const int port : FreePorts(5)) addresses.push_back(fmt::format("127.0.0.1:{}", port));
+    for (const int port : reserved_.ports()) addresses.push_back(fmt::format("127.0.0.1:{}", port));
     const std::vector<std::string> ps(addresses.begin(), addresses.begin() + 2),
         worker(addresses.begin() + 2, addresses.end());
     ASSERT_OK_AND_ASSIGN(const ClusterSpec cluster,
@@ -146,6 +146,7 @@ class ParameterServer : public ::testing::Test {
     return values.ok() ? (*values)[0].flat<int64_t>()[0] : kSteps;
   }
 
+  const ReservedPorts reserved_{5};
   const Points points_;
   std::vector<std::unique_ptr<TaskServer>> servers_;
   std::vector<std::string> targets_;

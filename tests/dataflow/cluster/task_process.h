@@ -8,9 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdlib>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -19,23 +17,35 @@
 
 namespace rivulet::testing {
 
-// Free ports below those that systems give to connections, so that nothing takes them before their task does.
-inline std::vector<int> FreePorts(int count) {
-  std::vector<int> ports;
-  std::random_device draw;
-  while (ports.size() < static_cast<size_t>(count)) {
-    const int port = 10'000 + static_cast<int>(draw() % 22'768);
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<uint16_t>(port));
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    const bool free = bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
-    close(fd);
-    if (free && std::find(ports.begin(), ports.end(), port) == ports.end()) ports.push_back(port);
+// Ports of this machine that nobody else is given: sockets stay bound to them, and do not listen. Servers that reuse
+// addresses, as gRPC's do, listen beside them, and again after a restart.
+class ReservedPorts {
+ public:
+  explicit ReservedPorts(int count) {
+    for (int i = 0; i < count; ++i) {
+      const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+      sockets_.push_back(fd);
+      const int on = 1;
+      setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+      sockaddr_in address{};
+      address.sin_family = AF_INET;
+      address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+      socklen_t size = sizeof address;
+      EXPECT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), size), 0);
+      EXPECT_EQ(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size), 0);
+      ports_.push_back(ntohs(address.sin_port));
+    }
   }
-  return ports;
-}
+  ~ReservedPorts() {
+    for (const int fd : sockets_) close(fd);
+  }
+  ReservedPorts(const ReservedPorts&) = delete;
+  ReservedPorts& operator=(const ReservedPorts&) = delete;
+  const std::vector<int>& ports() const { return ports_; }
+
+ private:
+  std::vector<int> sockets_, ports_;
+};
 
 class TaskProcess {
  public:
@@ -72,7 +82,10 @@ class TaskProcess {
   void Kill(int signal) {
     if (pid_ <= 0) return;
     kill(pid_, signal);
-    waitpid(pid_, nullptr, 0);
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == signal)
+        << "task " << task_ << " had ended by itself, with wait status " << status;
     pid_ = 0;
   }
   // As a machine that hangs: connections stay, and nothing answers.

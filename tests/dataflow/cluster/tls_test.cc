@@ -17,7 +17,7 @@ class TaskTls : public AuthorityTest {
     ASSERT_OK(Init());
     for (const char* const id : {"a", "b"}) ASSERT_OK(Issue(std::string("task/") + id, id, {"localhost", "127.0.0.1"}));
     ASSERT_OK(Issue("client/c", "c"));
-    const std::vector<int> ports = FreePorts(2);
+    const std::vector<int>& ports = reserved_.ports();
     const std::string cluster = fmt::format("worker=127.0.0.1:{},127.0.0.1:{}", ports[0], ports[1]);
     target_ = fmt::format("grpc://127.0.0.1:{}", ports[0]);
     for (int task = 0; task < 2; ++task) {
@@ -48,6 +48,7 @@ class TaskTls : public AuthorityTest {
     return values[0].flat<float>()[0];
   }
 
+  const ReservedPorts reserved_{2};
   std::string target_;
   std::unique_ptr<TaskServer> servers_[2];
   Graph graph_;

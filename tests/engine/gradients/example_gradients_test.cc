@@ -287,6 +287,17 @@ Output TwiceTheKernel(Layers& layers, Output x) {
   return scope.Op("MatMul", {y, kernel}, {{"transpose_b", true}});
 }
 
+// Padding that patches do not have.
+Output ExplicitlyPadded(Layers& layers, Output x) {
+  const Scope scope = layers.scope().SubScope("padded");
+  const Output filter = layers.Weight(scope, "padded", "kernel", Shape{3, 2, 3, 4}, Zeros());
+  const Output y = scope.Op("Conv2D", {x, filter},
+                            {{"strides", std::vector<int64_t>{1, 2, 1, 1}},
+                             {"padding", std::string("EXPLICIT")},
+                             {"explicit_paddings", std::vector<int64_t>{0, 0, 2, 0, 0, 1, 0, 0}}});
+  return Flat(layers, scope.Op("Tanh", {y}));
+}
+
 Output LongSequence(Layers& layers, Output x) {
   return Flat(layers, layers.Dense("dense", x, 40, {.activation = "tanh"}));
 }
@@ -312,6 +323,7 @@ INSTANTIATE_TEST_SUITE_P(
                   }},
         LayerCase{"Conv2DDilated", DType::kFloat32, {9, 8, 2},
                   [](Layers& l, Output x) { return Flat(l, l.Conv2D("c", x, 4, {.dilations = {2, 2}})); }},
+        LayerCase{"Conv2DExplicitPadding", DType::kFloat32, {7, 6, 3}, ExplicitlyPadded},
         LayerCase{"Conv2DGrouped", DType::kFloat32, {6, 6, 4},
                   [](Layers& l, Output x) { return Flat(l, l.Conv2D("c", x, 6, {.groups = 2})); }},
         LayerCase{"Conv2DPooledTwice", DType::kFloat32, {12, 12, 1},
@@ -401,7 +413,9 @@ TEST_P(ExamplePresetTest, NormsAndClippedSums_AreThoseOfOneExampleAtATime) {
   comparison.Compare(feeds, norm, 3e-5);
 }
 
-INSTANTIATE_TEST_SUITE_P(Presets, ExamplePresetTest, ::testing::Values("logistic_regression"),
+INSTANTIATE_TEST_SUITE_P(Presets, ExamplePresetTest,
+                         ::testing::Values("logistic_regression", "mlp", "lenet5", "mnist_cnn", "char_lstm",
+                                           "tiny_transformer"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(ExampleGradientsRefusedTest, BatchNorm_IsNamed) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/base/sha256.h"
 #include "federated/privacy/discrete.h"
 #include "federated/privacy/gaussian.h"
 #include "tests/testing/chi_squared.h"
@@ -130,6 +131,13 @@ TEST(DrawNoise, OfLaplaceToo_IsTheSameForAnyNumberOfThreads) {
 
 TEST(DrawNoise, BitsAreFrozen) {
   EXPECT_EQ(Draws(Gaussian(100), 8), (std::vector<int64_t>{-33, -8, -22, 10, 19, 26, -58, -66}));
+  const auto digest = [](const std::vector<int64_t>& draws) {
+    return Sha256Of({reinterpret_cast<const char*>(draws.data()), draws.size() * sizeof(int64_t)}).Hex().substr(0, 16);
+  };
+  EXPECT_EQ(digest(Draws(Gaussian(0.5), 100000)), "3cec575704fc2e5e");
+  EXPECT_EQ(digest(Draws(Gaussian(3.7), 100000)), "df86ec5e83e367b0");
+  EXPECT_EQ(digest(Draws(Gaussian(0x1p30), 100000)), "cf8d1839eeef72dd");
+  EXPECT_EQ(digest(Draws(DiscreteLaplace::Create(1'000'000'007, 3).value(), 100000)), "c4510889791e9881");
 }
 
 // What decides is e^-g itself: bounds by integers hold the value to 256 bits, at random g and at the ends of the range.

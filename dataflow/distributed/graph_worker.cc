@@ -70,9 +70,9 @@ struct Step {
   std::shared_ptr<Rendezvous> rendezvous;
   CancellationToken cancel = CancellationToken::Create();  // of what runs here for it
   bool started = false;
-  size_t waiting = 0;              // RecvTensor
-  std::optional<Status> finished;  // how the run here ended
-  RemoteTask::Done when_finished;  // the last call of a partial step
+  size_t waiting = 0;                           // RecvTensor
+  std::optional<Status> finished;               // how the run here ended
+  std::vector<RemoteTask::Done> when_finished;  // the last call of a partial step; more of them if it was sent again
   std::optional<StepClock::time_point> ended;
 };
 
@@ -124,14 +124,14 @@ struct GraphWorker::State {
   void Ended(Step& step, const Status& status) {
     // Peers that wait for tensors of a step that failed hear of it, and what it has parked goes.
     if (!status.ok()) step.rendezvous->Abort(status);
-    RemoteTask::Done when_finished;
+    std::vector<RemoteTask::Done> when_finished;
     {
       MutexLock lock(mutex);
       step.ended = StepClock::now();
       step.finished = Status(status.code(), status.message());
       std::swap(when_finished, step.when_finished);
     }
-    if (when_finished) when_finished(status);
+    for (const RemoteTask::Done& finish : when_finished) finish(status);
   }
 };
 
@@ -405,7 +405,7 @@ void GraphWorker::RunGraph(TaskStep task_step, const CancellationToken& cancel, 
         {
           MutexLock lock(state->mutex);
           if (!step->finished) {
-            step->when_finished = std::move(finish);
+            step->when_finished.push_back(std::move(finish));
             return;
           }
           finished = *step->finished;

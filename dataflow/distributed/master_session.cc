@@ -528,6 +528,8 @@ StatusOr<std::string> MasterSession::SetUpPartialRun(const std::vector<std::stri
   partial->fetched.resize(fetches.size());
   MutexLock lock(state_->mutex);
   if (state_->partials.size() >= state_->options.max_steps)
+    std::erase_if(state_->partials, [](const auto& entry) { return entry.second->failed; });
+  if (state_->partials.size() >= state_->options.max_steps)
     return ResourceExhausted("the session has {} partial runs that are not ended", state_->partials.size());
   std::string handle = fmt::format("partial_{}", state_->next_partial++);
   state_->partials.emplace(handle, std::move(partial));
@@ -609,6 +611,7 @@ void MasterSession::RunPartialStep(const std::string& handle, MasterStep step, c
   calls->done = [state, partial, handle, last, cancel, callback, done = std::move(done)](Status status,
                                                                                          std::vector<Tensor> results) {
     cancel.Forget(callback);
+    state->EndBeating(partial->id);
     if (last || !status.ok()) state->CleanUp(*partial->step, partial->id);
     if (!status.ok()) status = partial->active->Explain(status);
     {
@@ -621,6 +624,7 @@ void MasterSession::RunPartialStep(const std::string& handle, MasterStep step, c
     done(std::move(results));
   };
   if (steps.empty()) return calls->done(absl::OkStatus(), {});
+  state->BeginBeating(partial->id, *partial->step, [calls](const Status& status) { calls->Fail(status); });
   state->Start(calls, std::move(steps));
 }
 

@@ -4,6 +4,7 @@ RIVULET_TENSORFLOW_PYTHON names that Python; without it the comparisons are skip
 """
 import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
@@ -45,6 +46,51 @@ class Worker(RivuletTest):
                 (["--cluster", "worker=127.0.0.1:1,192.0.2.1:1", "--job", "worker", "--task", 0, "--insecure"], "192.0.2.1")]:
             with self.subTest(arguments):
                 self.assertIn(said, self.run_rivulet("graph", "worker", *arguments, code=2).err)
+
+
+class ParameterServer(RivuletTest):
+    """examples/parameter_server.cc: two parameter servers and up to three workers, each a process."""
+
+    def train(self, workers, *options, pauses=()):
+        """The lines that the workers print, the chief's first."""
+        program = os.environ["RIVULET_PARAMETER_SERVER"]
+        ports = [f"127.0.0.1:{port}" for port in reserve_ports(self, 2 + workers)]
+        cluster = f"ps={','.join(ports[:2])};worker={','.join(ports[2:])}"
+        servers = [subprocess.Popen([program, cluster, "ps", str(task)]) for task in range(2)]
+        pauses = [*pauses, *[0] * (workers - len(pauses))]
+        try:
+            tasks = [subprocess.Popen([program, cluster, "worker", str(task), *map(str, options), str(pauses[task])],
+                                      stdout=subprocess.PIPE, text=True) for task in range(workers)]
+            said = [task.communicate(timeout=200)[0] for task in tasks]
+            self.assertEqual([task.returncode for task in tasks], [0] * workers, said)
+        finally:
+            for server in servers:
+                server.kill()
+                server.wait()
+        return said
+
+    def of(self, line):
+        said = re.fullmatch(r"step (\d+)  loss (\d+\.\d+)\n", line)
+        self.assertTrue(said, line)
+        return int(said[1]), float(said[2])
+
+    def test_asynchronous_workers_restore_and_continue(self):
+        steps, first = self.of(self.train(1, 200, self.folder / "one", 0)[0])
+        self.assertEqual(steps, 200)
+        self.train(2, 100, self.folder / "two", 0)
+        steps, second = self.of(self.train(2, 100, self.folder / "two", 0)[0])
+        self.assertGreaterEqual(steps, 200)  # the checkpoint has at least the chief's 100
+        self.assertLess(second, first * 1.05)
+        self.assertLess(first, 1.2)  # log 4 at first
+
+    def test_synchronous_steps_need_two_of_three_workers(self):
+        said = self.train(3, 100, self.folder / "sync", 2, pauses=(0, 0, 200))
+        steps, loss = self.of(said[0])
+        self.assertEqual(steps, 100)
+        self.assertLess(loss, 1.3)
+        steps, again = self.of(self.train(3, 100, self.folder / "sync", 2)[0])
+        self.assertEqual(steps, 200)
+        self.assertLess(again, loss)
 
 
 class TensorFlow(RivuletTest):

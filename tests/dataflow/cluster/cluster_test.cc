@@ -147,8 +147,11 @@ TEST(ClusterTest, FrozenTask_EndsTheStepByTheHeartbeat) {
   ASSERT_OK_AND_ASSIGN(const auto session, processes.Open(std::move(graph)));
   const Session::Feeds feeds = {{"x", Tensor::Of<float>({1}, {1})}};
   ASSERT_OK(session->Run(feeds, {"y"}));
+  ASSERT_OK_AND_ASSIGN(const auto partial, session->SetUpPartialRun({"x"}, {"y"}));
   processes[1].Freeze();
   EXPECT_THAT(session->Run(feeds, {"y"}),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("/job:worker/replica:0/task:1")));
+  EXPECT_THAT(partial->Run(feeds, {"y"}),
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("/job:worker/replica:0/task:1")));
   processes[1].Thaw();
 }

@@ -302,6 +302,51 @@ TEST(GraphWorkerTest, SessionsBeyondTheBound_AreRefusedUnlessOthersAreIdle) {
   EXPECT_THAT(registered.Get(), StatusIs(absl::StatusCode::kAborted, HasSubstr("no session 'one'")));
 }
 
+// A call that a caller sent again must not be forgotten: both are answered when the step ends.
+TEST(GraphWorkerTest, LastCallOfAPartialStepSentTwice_IsAnsweredTwice) {
+  const Tasks tasks(1);
+  ASSERT_OK(MakeSession(*tasks[0], "s"));
+  Graph graph;
+  Scope scope(graph);
+  Node* const queue = scope.AddNode(
+      "FIFOQueueV2", {}, {{"component_types", std::vector<DType>{DType::kFloat32}}, {"shapes", std::vector<Shape>{{}}}},
+      "queue");
+  ASSERT_OK(scope.status());
+  scope.AddNode("QueueDequeueV2", {queue->output()}, {{"component_types", std::vector<DType>{DType::kFloat32}}});
+  ASSERT_OK(scope.status());
+  Answer<StatusOr<std::string>> registered;
+  tasks[0]->RegisterGraph({"s", SerializeGraph(graph), 0}, registered.Callback());
+  ASSERT_OK_AND_ASSIGN(const std::string handle, registered.Get());
+  Answer<StatusOr<NamedTensors>> first, second;
+  for (auto* answer : {&first, &second}) {
+    TaskStep step{"s", handle, 7};
+    step.partial = step.last = true;
+    tasks[0]->RunGraph(std::move(step), {}, answer->Callback());
+  }
+  EXPECT_FALSE(first.here());
+  EXPECT_FALSE(second.here());
+  tasks[0]->CleanupGraph(7, [](const Status&) {});
+  EXPECT_FALSE(first.Get().ok());
+  EXPECT_FALSE(second.Get().ok());
+}
+
+TEST(MasterSessionTest, PartialRunsThatFailed_MakeRoomForOthers) {
+  const Tasks tasks(1);
+  Graph graph;
+  Scope scope(graph);
+  const Output x = scope.Placeholder("x", DType::kInt32, Shape{kUnknownDim});
+  scope.Op("GatherV2", {scope.Const(Tensor::Of<float>({1}, {1})), x, scope.Const(Tensor::Scalar<int32_t>(0))}, {}, "y");
+  ASSERT_OK(scope.status());
+  MasterSessionOptions options;
+  options.max_steps = 2;
+  ASSERT_OK_AND_ASSIGN(const auto session, tasks.Session(std::move(graph), options));
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_OK_AND_ASSIGN(const std::string run, session->SetUpPartialRun({"x"}, {"y"}, {}));
+    EXPECT_FALSE(RunPartialStep(*session, run, {{{"x", Tensor::Of<int32_t>({1}, {9})}}, {"y"}, {}}).ok());
+  }
+  ASSERT_OK(session->SetUpPartialRun({"x"}, {"y"}, {}));
+}
+
 // The graph is done at once; the receive after it is what waits.
 TEST(GraphWorkerTest, KeyThatTheGraphNeverSends_IsWaitedForUntilTheCallerGivesUp) {
   const Tasks tasks(1);

@@ -1,8 +1,8 @@
 // Table of a plan's buffers by the names of flat variables, in the order in which a trainer binds them. The buffers
 // "params" and "base_params" are whole arenas, each with its shared variables in it; the others are as long as the
 // trained part. The buffer "scalars" has the numbers of a task: "round", "steps", then "scalars/0", "scalars/1", ….
-// After them come "numbers/NAME", "measured/NAME" and "declared/NAME" in the order of FlatNames. The last buffers are the
-// variables of a base, one each: programs read them where the base's file is mapped.
+// After them come "numbers/NAME", "measured/NAME" and "declared/NAME" in the order of FlatNames. The last buffers are
+// the variables of a base, one each: programs read them where the base's file is mapped.
 #pragma once
 
 #include <cstddef>

@@ -155,8 +155,8 @@ StatusOr<NamedWeights> BaseWeightsOf(const RunModel& run, const std::string& pat
   const std::string stated = StatedBase(content->metadata);
   if (stated.empty()) return weights;
   const auto refuse = [&](const Status& status) {
-    return FailedPrecondition("run {} is over the base {}, which is needed: {}; give its file with --base", run.run_id,
-                              OneLine(stated), Message(status));
+    return FailedPrecondition("run {} needs the base {}: {}; give its file with --base", run.run_id, OneLine(stated),
+                              Message(status));
   };
   RIVULET_ASSIGN_OR_RETURN(const Digest wanted, Digest::FromHex(stated));
   const auto base = Base::Open(path);

@@ -47,7 +47,9 @@ class CoordinatorCalls {
   // more bytes were announced. FAILED_PRECONDITION: more than max_download_bytes. Then nothing of it is kept.
   StatusOr<std::string> Fetch(const Caller& caller, const BlobId& id, int64_t most_bytes);
   // Hands the blob's bytes from `from` on to `sink`, as they arrive, and resumes after a lost connection where it was.
-  // Whoever has them all compares their digest. Errors as Fetch's; `sink`'s; OUT_OF_RANGE: `from` is beyond its end.
+  // The caller compares their digest. `most_bytes` alone bounds them, as they go to a disk. Errors: `sink`'s;
+  // INVALID_ARGUMENT: more bytes were announced or came; DATA_LOSS: fewer came, several times; OUT_OF_RANGE: `from` is
+  // beyond the blob's end.
   Status FetchTo(const Caller& caller, const BlobId& id, int64_t most_bytes, int64_t from,
                  const std::function<Status(std::span<const std::byte>)>& sink);
   // The bytes of a plan, of at most max_plan_bytes. Errors as Fetch's.

@@ -24,7 +24,7 @@ bool FedAlike(const FeatureSpec& a, const FeatureSpec& b) {
 
 Status BindBase(const Plan& plan, const Digest& digest, BaseStore* bases, const BaseStore::Download& download) {
   if (bases == nullptr) {
-    return FailedPrecondition("plan '{}' is over the base {}, and this program has no store of bases", plan.name(),
+    return FailedPrecondition("plan '{}' needs the base {}, and this program has no store of bases", plan.name(),
                               digest.Hex());
   }
   RIVULET_ASSIGN_OR_RETURN(auto base, bases->Of(digest, MaxBaseBytes(*plan.layout()), download));

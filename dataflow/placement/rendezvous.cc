@@ -123,10 +123,11 @@ void Rendezvous::RecvAsync(const std::string& key, const CancellationToken& canc
   Tensor value;
   Status aborted;
   bool here = false;
-  // Once it waits, it may be answered on another thread, and what `key` and `cancel` refer to may be the answered
-  // call's. This thread goes on with its own.
+  // Once it waits, another thread may answer it, and `key`, `cancel` and this rendezvous may go with the answer. This
+  // thread continues with copies.
   std::string own_key;
   CancellationToken own_cancel;
+  std::shared_ptr<State> own_state;
   {
     MutexLock lock(state_->mutex);
     aborted = state_->aborted;
@@ -141,6 +142,7 @@ void Rendezvous::RecvAsync(const std::string& key, const CancellationToken& canc
       } else {
         own_key = key;
         own_cancel = cancel;
+        own_state = state_;
         number = state_->next_number++;
         slot.waiting.push_back({number, std::move(done), cancel, 0});
       }
@@ -148,7 +150,7 @@ void Rendezvous::RecvAsync(const std::string& key, const CancellationToken& canc
   }
   if (!aborted.ok()) return done(aborted);
   if (here) return done(std::move(value));
-  const auto give_up = [state = std::weak_ptr<State>(state_), key = own_key, number] {
+  const auto give_up = [state = std::weak_ptr<State>(own_state), key = own_key, number] {
     const std::shared_ptr<State> alive = state.lock();
     if (alive == nullptr) return;
     const State::Waiter waiter = alive->Take(key, number);
@@ -164,8 +166,8 @@ void Rendezvous::RecvAsync(const std::string& key, const CancellationToken& canc
   }
   bool waits = false;
   {
-    MutexLock lock(state_->mutex);
-    if (const auto slot = state_->slots.find(own_key); slot != state_->slots.end()) {
+    MutexLock lock(own_state->mutex);
+    if (const auto slot = own_state->slots.find(own_key); slot != own_state->slots.end()) {
       const auto found = std::ranges::find(slot->second.waiting, number, &State::Waiter::number);
       waits = found != slot->second.waiting.end();
       if (waits) found->callback = callback;

@@ -121,6 +121,8 @@ void Accumulator::Take(int required, const CancellationToken& cancel, TakeDone d
     if (!gone) takers_.push_back(taker);
   }
   if (gone) return taker->done(Gone());
+  // Once it waits, another thread may answer it, and what holds this accumulator and `cancel` may go with the answer.
+  const std::shared_ptr<Accumulator> keep = shared_from_this();
   Serve();
   const auto give_up = [weak = weak_from_this(), taker, name = options_.name] {
     const std::shared_ptr<Accumulator> self = weak.lock();
@@ -128,9 +130,9 @@ void Accumulator::Take(int required, const CancellationToken& cancel, TakeDone d
     taker->done(Cancelled("ConditionalAccumulator '{}': TakeGrad operation was cancelled", name));
     self->Serve();  // there may be enough for those behind it
   };
-  const uint64_t registration = cancel.OnCancel(give_up);
+  const uint64_t registration = taker->cancel.OnCancel(give_up);
   if (registration == 0) {
-    if (cancel.cancelled()) give_up();
+    if (taker->cancel.cancelled()) give_up();
     return;
   }
   bool waits = false;
@@ -139,7 +141,7 @@ void Accumulator::Take(int required, const CancellationToken& cancel, TakeDone d
     waits = std::ranges::find(takers_, taker) != takers_.end();
     if (waits) taker->registration = registration;
   }
-  if (!waits) cancel.Forget(registration);
+  if (!waits) taker->cancel.Forget(registration);
 }
 
 void Accumulator::SetGlobalStep(int64_t step) {

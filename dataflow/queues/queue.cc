@@ -147,6 +147,8 @@ void Queue::Close(bool cancel_pending_enqueues, EnqueueDone done) {
 // second look whether the attempt still waits.
 void Queue::Start(std::shared_ptr<Attempt> attempt) {
   const bool dequeue = attempt->dequeued != nullptr;
+  // Once it waits, another thread may finish it, and what holds this queue may go with the answer.
+  const std::shared_ptr<Queue> keep = weak_from_this().lock();
   std::vector<Finished> finished;
   {
     MutexLock lock(mutex_);

@@ -11,7 +11,7 @@ constexpr uintptr_t kVariableAlignment = 64;  // as kernels expect it
 
 StatusOr<std::shared_ptr<const BaseValues>> BaseValues::Of(std::shared_ptr<const Base> base,
                                                            const ModelLayout& layout) {
-  if (!layout.base()) return InvalidArgument("the model is over no base, and '{}' was given", base->path());
+  if (!layout.base()) return InvalidArgument("the model has no base, and '{}' was given", base->path());
   RIVULET_RETURN_IF_ERROR(CheckIsBase(*base, *layout.base()));
   std::shared_ptr<BaseValues> values(new BaseValues(std::move(base)));
   for (const VariableSpec& variable : layout.base_variables()) {

@@ -49,7 +49,7 @@ StatusOr<std::span<const Buffer>> Plan::base_buffers() const {
   if (layout_->base_variables().empty()) return std::span<const Buffer>();
   MutexLock lock(base_mutex_);
   if (base_values_ != nullptr) return base_values_->buffers();
-  return FailedPrecondition("plan '{}' is over the base {}, which is not here; name its file", name_,
+  return FailedPrecondition("plan '{}' needs the base {}, which is not here; name its file", name_,
                             model_->base->Hex());
 }
 

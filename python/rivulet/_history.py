@@ -372,17 +372,17 @@ class Run:
 
         given = path if path is not None and not isinstance(path, bool) else base_of_config(self.config)
         if given is None:
-            raise RivuletError(f"run {self.id} is over the base {digest}; give its file: base=FILE")
+            raise RivuletError(f"run {self.id} needs the base {digest}; give its file: base=FILE")
         try:
             base = Base(given)
         except RivuletError as error:
             raise RivuletError(
-                f"run {self.id} is over the base {digest}, and {error}; give its file with base=FILE, or base=False for "
+                f"run {self.id} needs the base {digest}, and {error}; give its file with base=FILE, or base=False for "
                 "the other tensors"
             ) from error
         if base.digest != digest:
             raise RivuletError(
-                f"run {self.id} is over the base {digest}, and '{base.path}' has digest {base.digest}; give that file, "
+                f"run {self.id} needs the base {digest}, and '{base.path}' has digest {base.digest}; give that file, "
                 "unchanged, with base=FILE"
             )
         return base

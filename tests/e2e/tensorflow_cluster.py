@@ -8,7 +8,6 @@ Prints a line per graph, and counts. Exits with 1 when a graph differs from Tens
 to 1e-6), or when the refused ones are others than REFUSED lists.
 """
 import os
-import random
 import socket
 import subprocess
 import sys
@@ -450,19 +449,13 @@ def make_callable(s):
     return [s().make_callable(y, [x])(np.float32([1, 2]))]
 
 
-def ports(count):
-    """Free ones below those that systems give to connections, so that nothing takes them before their task does."""
-    numbers = []
-    while len(numbers) < count:
-        number = random.SystemRandom().randrange(10_000, 32_768)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", number))
-            except OSError:
-                continue
-        if number not in numbers:
-            numbers.append(number)
-    return numbers
+def reserve_ports(count):
+    """Sockets whose ports nobody else is given as long as they are open; servers listen beside them."""
+    sockets = [socket.socket() for _ in range(count)]
+    for reserved in sockets:
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reserved.bind(("127.0.0.1", 0))
+    return sockets
 
 
 def run_graph(function, target):
@@ -549,7 +542,8 @@ def theirs(addresses, task):
 
 def main():
     rivulet, mode, names = sys.argv[1], sys.argv[2], sys.argv[3:]
-    addresses = [f"127.0.0.1:{port}" for port in ports(2)]
+    sockets = reserve_ports(2)
+    addresses = [f"127.0.0.1:{reserved.getsockname()[1]}" for reserved in sockets]
     first = theirs if mode == "worker" else lambda a, t: ours(rivulet, a, t)
     second = theirs if mode == "master" else lambda a, t: ours(rivulet, a, t)
     processes = [first(addresses, 0), second(addresses, 1)]

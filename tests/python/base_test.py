@@ -151,7 +151,7 @@ class Bases(Federation):
         self.assertEqual(list(run.model(base=False)), ["lora_A", "lora_B"])
         self.assertFalse((model["lora_A"] == self.a).all())
         pathlib.Path(self.path("base.safetensors")).rename(self.path("elsewhere.safetensors"))
-        with self.assertRaisesRegex(rivulet.RivuletError, f"over the base {digest}, and .*base.safetensors.*base=FILE"):
+        with self.assertRaisesRegex(rivulet.RivuletError, f"needs the base {digest}, and .*base.safetensors.*base=FILE"):
             run.model()
         self.assertTrue((run.model(base=self.path("elsewhere.safetensors"))["layer.bias"] == self.bias).all())
 

@@ -665,6 +665,9 @@ StatusOr<std::unique_ptr<Coordinator>> CreateCoordinator(CoordinatorOptions opti
   RIVULET_ASSIGN_OR_RETURN(CoordinatorSetup setup, set_up(std::move(options), std::move(parts), *optimizer,
                                                           number_rule.get(), std::move(stop_rule)));
   if (number_rule != nullptr) RIVULET_RETURN_IF_ERROR(CheckNumbers(setup));
+  // Version 0 goes when no task needs it any more.
+  setup.parts.initial_model = nullptr;
+  setup.options.initial_model = nullptr;
   setup.optimizer = std::move(optimizer);
   setup.mean_mechanisms = std::move(mechanisms);
   setup.number_rule = std::move(number_rule);

@@ -11,6 +11,7 @@
 #include "engine/base/vlog.h"
 #include "engine/data/record_files.h"
 #include "federated/algorithms/algorithm.h"
+#include "federated/weights/base_store.h"
 #include "setup/data.h"
 #include "setup/evaluator.h"
 #include "setup/feature_shift.h"
@@ -168,7 +169,8 @@ StatusOr<std::shared_ptr<const Plan>> RunSetup::plan() {
   if (!bound_ && !plan_->external() && plan_->model().base) {
     bound_ = true;  // base() asks for the plan
     RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Base> opened, base());
-    RIVULET_RETURN_IF_ERROR(Annotate(plan_->BindBase(opened), "model.base"));
+    BaseStore store({.note = [](const std::string& sentence) { fmt::print(stderr, "{}\n", sentence); }});
+    RIVULET_RETURN_IF_ERROR(Annotate(plan_->BindBase(store.Aligned(opened)), "model.base"));
   }
   return plan_;
 }

@@ -57,8 +57,8 @@ class RunSetup {
   StatusOr<std::shared_ptr<const Shares>> shares();
   // Errors as ModelOf.
   StatusOr<std::shared_ptr<const ModelDef>> model();
-  // What every client runs, opened: the options' plan where there is one. A plan with a graph over a base is bound to
-  // it (Plan::BindBase). INVALID_ARGUMENT: a model, or settings, that make no plan. Errors also as base().
+  // What every client runs, opened: the options' plan where there is one. A plan with a graph on top of a base model is
+  // bound to it (Plan::BindBase). INVALID_ARGUMENT: a model, or settings, that make no plan. Errors also as base().
   StatusOr<std::shared_ptr<const Plan>> plan();
   // What a new run begins with where its plan has no graph to make it: the values of model.arrays; null for all other
   // plans. FAILED_PRECONDITION: the plan was built from other values.

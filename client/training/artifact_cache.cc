@@ -83,6 +83,7 @@ StatusOr<std::shared_ptr<const Model>> ArtifactCache::ModelVersion(const Digest&
   // Of two plans one model may lie in two ways, as they train other variables of it.
   const Digest key = Sha256Of(fmt::format("{}{}", model_digest.AsBytes(), plan.digest().AsBytes()));
   return models_.Get(key, [&]() -> StatusOr<std::shared_ptr<const Model>> {
+    if (plan.layout()->arena_bytes() >= kLargeModel) models_.ForgetUnused();
     RIVULET_ASSIGN_OR_RETURN(const std::string bytes, fetch());
     RIVULET_ASSIGN_OR_RETURN(const auto download, Download::Create(plan.download(), plan.layout()));
     Digest found;

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "client/training/base_store.h"
 #include "client/training/trainer.h"
 #include "engine/base/mutex.h"
 #include "federated/plan/decoded_examples.h"
 #include "federated/plan/plan.h"
+#include "federated/weights/base_store.h"
 #include "federated/weights/model.h"
 
 namespace rivulet {
@@ -62,6 +62,12 @@ class DigestCache {
     return made;
   }
 
+  // Forgets values that nobody else holds.
+  void ForgetUnused() {
+    MutexLock lock(mutex_);
+    entries_.remove_if([](const Entry& entry) { return entry.value != nullptr && entry.value.use_count() == 1; });
+  }
+
  private:
   struct Entry {
     Digest digest;
@@ -105,7 +111,7 @@ class ArtifactCache {
         rows_(rows != nullptr ? std::move(rows) : std::make_shared<RowBudget>(kDefaultRowBytes)) {}
   static constexpr int64_t kDefaultRowBytes = 1'024'000'000;
 
-  // Where bases come from; before the cache is shared. Without a store, plans over a base are refused.
+  // Where bases come from; before the cache is shared. Without a store, plans with a base model are refused.
   void UseBases(std::shared_ptr<BaseStore> bases) { bases_ = std::move(bases); }
   const std::shared_ptr<BaseStore>& bases() const { return bases_; }
 
@@ -115,7 +121,8 @@ class ArtifactCache {
                                                       const BaseStore::Download& download = {});
 
   // The model of `model_digest`, in `plan`'s layout; `fetch` returns a safetensors file. DATA_LOSS: it holds another
-  // model.
+  // model. Of models of kLargeModel bytes or more none is kept beside the one that is fetched, unless a task uses it.
+  static constexpr size_t kLargeModel = size_t{64} << 20;
   StatusOr<std::shared_ptr<const Model>> ModelVersion(const Digest& model_digest, const rivulet::Plan& plan,
                                                       const FetchFn& fetch);
 

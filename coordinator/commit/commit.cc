@@ -26,9 +26,15 @@ constexpr double kToleratedLoss = 0.001;  // of non-zero coordinates, to roundin
 // As the server's step reads it. Of `part`, which must outlive it.
 VersionMean MeanOf(const ServerInput::Part& part) {
   if (part.undivided == nullptr) return VersionMean(part.mean);
-  return VersionMean(part.undivided->elements(), [sums = part.undivided.get()](int64_t first, std::span<float> means) {
-    sums->Divide(first, means);
-  });
+  const auto& sums = part.undivided;
+  const std::span<std::byte> memory = sums->memory();
+  VersionMean::Room room;
+  if (!memory.empty()) {
+    room = {{sums, memory.data()}, memory.size(), memory.size() / static_cast<size_t>(sums->elements())};
+  }
+  return VersionMean(
+      sums->elements(), [of = sums.get()](int64_t first, std::span<float> means) { of->Divide(first, means); },
+      std::move(room));
 }
 
 // Before anything is divided or read. A private run's updates have one part, which the noise is for.

@@ -37,6 +37,10 @@ class UndividedMean {
   virtual std::span<int64_t> sums() = 0;
   // The means from element `first` on, wire order.
   virtual void Divide(int64_t first, std::span<float> means) const = 0;
+  // The sums' own memory, which is 64-byte aligned and at a large page where it is long. The model that is made of the
+  // sums may be written over those that are divided: element i's sum ends at byte (i + 1) × memory().size() /
+  // elements(). Empty: there is none to write over.
+  virtual std::span<std::byte> memory() { return {}; }
 };
 
 // What a version's updates come to.

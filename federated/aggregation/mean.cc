@@ -58,6 +58,9 @@ class DividedSums final : public UndividedMean {
     return WithSums(sums_, [](const auto& sums) { return std::ssize(sums); });
   }
   std::span<int64_t> sums() override { return sums_.sums; }
+  std::span<std::byte> memory() override {
+    return WithSums(sums_, [](auto& sums) { return std::as_writable_bytes(std::span(sums)); });
+  }
   void Divide(int64_t first, std::span<float> means) const override {
     WithSums(sums_, [&](const auto& sums) { DivideSums(SumsOf(sums, first, std::ssize(means)), denominator_, means); });
   }

@@ -24,7 +24,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "engine/base/large_pages.h"
+#include "engine/base/recycled_pages.h"
 #include "engine/base/sha256.h"
 #include "engine/base/status.h"
 #include "federated/aggregation/aggregation_spec.h"
@@ -45,8 +45,8 @@ struct SpooledPart {
 
 struct PartSums {
   // Two's complement, wrap-around defined; one of the two, by the part's sum_bits.
-  std::vector<int64_t, LargePages<int64_t>> sums;
-  std::vector<int32_t, LargePages<int32_t>> sums32;
+  std::vector<int64_t, RecycledPages<int64_t>> sums;
+  std::vector<int32_t, RecycledPages<int32_t>> sums32;
   int64_t weight_sum = 0;            // in units of 2^-weight_fraction_bits
   int64_t updates = 0;               // that had this part
   int64_t nonzeros = 0;              // values

@@ -30,7 +30,8 @@ AdapterRuleRegistration::AdapterRuleRegistration(AdapterRule rule) {
 Status ComposeAdapters(const Scenario& scenario, const ModelLayout& layout, Composition& composition) {
   const std::string& given = scenario.server.lora;
   const std::vector<AdapterPair> pairs = AdapterPairsOf(layout);
-  if (pairs.empty()) {
+  const std::vector<std::string> in_base = AdapterHalvesInBase(layout);
+  if (pairs.empty() && in_base.empty()) {
     if (given.empty()) return absl::OkStatus();
     return InvalidArgument(
         "server.lora is \"{}\", and the model has no adapters; give it a table [model.lora], or a file of adapters as "
@@ -49,7 +50,7 @@ Status ComposeAdapters(const Scenario& scenario, const ModelLayout& layout, Comp
   if (rule == AdapterRulesByName().end())
     return InvalidArgument("server.lora is \"{}\", which is none of {}", given,
                            NamesInWords(SettingTableNames(kAdapterRule)));
-  return rule->second.compose({scenario, pairs}, composition);
+  return rule->second.compose({scenario, pairs, in_base}, composition);
 }
 
 }  // namespace rivulet

@@ -16,7 +16,8 @@ namespace rivulet {
 
 struct AdapterContext {
   const Scenario& scenario;
-  const std::vector<AdapterPair>& pairs;  // of the model; not empty
+  const std::vector<AdapterPair>& pairs;    // of the model's own variables
+  const std::vector<std::string>& in_base;  // AdapterHalvesInBase; one of the two is not empty
 };
 
 struct AdapterRule {

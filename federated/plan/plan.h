@@ -102,8 +102,8 @@ class Plan {
   CompileOptions compile_options() const;
   // The data set that its passes read; a client must have bound it.
   const std::string& dataset() const { return training().passes[0].dataset; }
-  // Of a plan with a graph over a base: gives the programs of this process the base's values, before the first of them
-  // runs. A second call does nothing. Thread-safe. Errors as BaseValues::Of.
+  // Of a plan with a graph on top of a base model: gives the programs of this process the base's values, before the
+  // first of them runs. A second call does nothing. Thread-safe. Errors as BaseValues::Of.
   Status BindBase(std::shared_ptr<const Base> base) const;
   // One for each of layout()->base_variables(), in order; they live as long as the plan. FAILED_PRECONDITION: there are
   // such variables, and no base is bound.

@@ -1,11 +1,19 @@
 #include "federated/server_optimizers/server_optimizer.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
+#include <tuple>
+#include <utility>
+#include <vector>
 
+#include "engine/base/check.h"
+#include "engine/base/large_pages.h"
 #include "federated/server_optimizers/averaged.h"
 #include "federated/settings/made_piece.h"
 #include "federated/settings/registered_piece.h"
@@ -39,6 +47,76 @@ void CopyWeights(const Model& model, std::span<float> to) {
     std::ranges::copy(model.tensor(slice).flat<float>(), to.begin() + slice.wire_offset);
   }
 }
+
+// The next model while it is made. A long one is written over the sums that it is made of, behind those that were read,
+// so that no memory has to be found for it. Padding puts the first tensors ahead of what was read: such values wait.
+class NextModel {
+ public:
+  // `mean` must outlive it.
+  NextModel(std::shared_ptr<const ModelLayout> layout, const VersionMean& mean) : mean_(mean) {
+    const VersionMean::Room& room = mean.room();
+    const size_t bytes = layout->arena_bytes();
+    over_sums_ = bytes >= kWorthAThread && room.data != nullptr && bytes <= room.bytes;
+    model_ = over_sums_ ? std::make_shared<Model>(std::move(layout), room.data)
+                        : std::make_shared<Model>(std::move(layout), Model::First::kOverwritten);
+    if (bytes >= kWorthAThread) digest_.emplace(*model_);
+  }
+
+  Model& model() { return *model_; }
+  // The first `elements` values of the mean were read.
+  void Read(int64_t elements) {
+    if (!over_sums_) return;
+    free_ = mean_.FreeBytes(elements);
+    while (!waiting_.empty() && waiting_.front().end() <= free_) {
+      std::ranges::copy(waiting_.front().bytes, model_->arena().begin() + static_cast<ptrdiff_t>(waiting_.front().at));
+      waiting_.pop_front();
+    }
+  }
+  // Where the arena's bytes from `at` on are to be written: there, or where they wait. Valid until the next call.
+  std::span<std::byte> Place(size_t at, size_t bytes) {
+    if (!over_sums_ || (waiting_.empty() && at + bytes <= free_)) return model_->arena().subspan(at, bytes);
+    return waiting_.emplace_back(at, std::vector<std::byte>(bytes)).bytes;
+  }
+  // All bytes up to `end` were written to their places.
+  void Written(size_t end) {
+    if (digest_) digest_->Made(waiting_.empty() ? end : waiting_.front().at);
+  }
+  // When all is written and read; returns the model with its digest.
+  std::pair<std::shared_ptr<const Model>, Digest> Finish() {
+    RIVULET_CHECK(waiting_.empty());
+    if (digest_) digest_->Made(model_->arena().size());
+    const Digest digest = digest_ ? digest_->Finish() : model_->ComputeDigest();
+    if (over_sums_) {
+      model_->ClearPadding();
+      GiveBackBehind(model_->arena().size());
+    }
+    return {std::move(model_), digest};
+  }
+
+ private:
+  struct Waiting {
+    Waiting(size_t begin, std::vector<std::byte> values) : at(begin), bytes(std::move(values)) {}
+    size_t end() const { return at + bytes.size(); }
+    size_t at;
+    std::vector<std::byte> bytes;
+  };
+
+  // What the sums had beyond the model goes back to the system, in whole large pages.
+  void GiveBackBehind(size_t bytes) const {
+    constexpr uintptr_t kPage = LargePages<std::byte>::kPage, kSmall = 4096;
+    const auto data = reinterpret_cast<uintptr_t>(mean_.room().data.get());
+    const uintptr_t from = (data + bytes + kPage - 1) / kPage * kPage;
+    const uintptr_t to = (data + mean_.room().bytes) / kSmall * kSmall;
+    if (from < to) madvise(mean_.room().data.get() + (from - data), to - from, MADV_DONTNEED);
+  }
+
+  const VersionMean& mean_;
+  bool over_sums_ = false;
+  size_t free_ = 0;  // bytes of the arena that may be written
+  std::deque<Waiting> waiting_;
+  std::shared_ptr<Model> model_;
+  std::optional<FollowingDigest> digest_;  // ends before the model that it reads
+};
 
 // Models that begin as one stay one: whoever is to choose between them sees no difference.
 Status DrawWeights(const Model& model, const std::string& flat, const DrawModel& draw, std::span<float> to) {
@@ -138,16 +216,17 @@ StatusOr<ServerState> NextState(const ServerState& base, const ServerOptimizer& 
     whole.push_back(FloatsOf(values));
     std::ranges::copy(before, whole.back().begin());
   }
-  auto model = std::make_shared<Model>(base.model->shared_layout(), Model::First::kOverwritten);
+  NextModel made(base.model->shared_layout(), mean);
+  made.Read(0);
   // For a stretch of the mean, which is near while it is used.
   const auto room =
       std::make_unique_for_overwrite<float[]>(std::min(kStretch, static_cast<size_t>(layout.update_elements())));
-  std::optional<FollowingDigest> digest;
-  if (model->arena().size() >= kWorthAThread) digest.emplace(*model);
   for (const Slice& slice : layout.slices()) {
-    const TensorView from = base.model->tensor(slice), to = model->tensor(slice);
+    const TensorView from = base.model->tensor(slice);
     if (slice.segment != Segment::kTrainable && slice.segment != Segment::kShared) {
-      if (from.bytes() > 0) std::memcpy(to.data, from.data, from.bytes());
+      const std::span<std::byte> to = made.Place(slice.offset, from.bytes());
+      if (from.bytes() > 0) std::memcpy(to.data(), from.data, from.bytes());
+      made.Written(slice.offset + from.bytes());
       continue;
     }
     const auto elements = static_cast<size_t>(slice.elements);
@@ -161,12 +240,16 @@ StatusOr<ServerState> NextState(const ServerState& base, const ServerOptimizer& 
           means_here.push_back(part.empty() ? part : part.subspan(begin, count));
         }
       }
+      const std::span<const float> mean_here = mean.At(static_cast<int64_t>(begin), {room.get(), count});
+      made.Read(static_cast<int64_t>(begin + count));
+      const size_t at = slice.offset + first * sizeof(float), end = at + count * sizeof(float);
+      const std::span<std::byte> to = made.Place(at, end - at);
       const ServerStep step = {slice.segment,
                                learning_rate,
                                slice.segment == Segment::kTrainable ? factor : 1,
                                from.flat<float>().subspan(first, count),
-                               mean.At(static_cast<int64_t>(begin), {room.get(), count}),
-                               to.flat<float>().subspan(first, count),
+                               mean_here,
+                               {reinterpret_cast<float*>(to.data()), count},
                                flats_here,
                                means_here};
       if (!optimizer.Step(step)) {
@@ -174,12 +257,12 @@ StatusOr<ServerState> NextState(const ServerState& base, const ServerOptimizer& 
             "the new model is not finite in '{}'; lower server.learning_rate ({:g}) or the clients' own", slice.name,
             learning_rate);
       }
-      if (digest) digest->Made(slice.offset + (first + count) * sizeof(float));
+      made.Written(end);
     }
   }
   ServerState next;
-  next.digest = digest ? digest->Finish() : model->ComputeDigest();
-  next.model = std::move(model);
+  made.Read(mean.elements());
+  std::tie(next.model, next.digest) = made.Finish();
   if (!flats.empty()) next.flats = std::make_shared<const ServerFlats>(std::move(flats));
   return next;
 }

@@ -7,6 +7,7 @@
 #include <concepts>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -18,7 +19,16 @@ class VersionMean {
   // Makes the values from element `first` on.
   using Make = std::function<void(int64_t first, std::span<float> values)>;
 
+  // Memory that `make` reads the values from, in which the next model may be written behind the reading: value i needs
+  // the bytes from i × bytes_a_value to (i + 1) × bytes_a_value, and none once it is made.
+  struct Room {
+    std::shared_ptr<std::byte> data;
+    size_t bytes = 0, bytes_a_value = 0;
+  };
+
   VersionMean(int64_t elements, Make make) : elements_(elements), make_(std::move(make)) {}
+  VersionMean(int64_t elements, Make make, Room room)
+      : elements_(elements), make_(std::move(make)), room_(std::move(room)) {}
   // Values that outlive it.
   template <std::convertible_to<std::span<const float>> Values>
   VersionMean(const Values& values) : whole_(values), elements_(std::ssize(whole_)) {}
@@ -31,6 +41,12 @@ class VersionMean {
     if (!whole_.empty()) return whole_.subspan(static_cast<size_t>(first), room.size());
     make_(first, room);
     return room;
+  }
+  // Null data: it has none.
+  const Room& room() const { return room_; }
+  // The first bytes of room() that may be written when the first `elements` values are made.
+  size_t FreeBytes(int64_t elements) const {
+    return whole_.empty() ? static_cast<size_t>(elements) * room_.bytes_a_value : room_.bytes;
   }
   // All of it, for whoever has to see all before the first step. Made once.
   std::span<const float> Whole() {
@@ -46,6 +62,7 @@ class VersionMean {
   std::span<const float> whole_;  // empty where they are made as they are read
   int64_t elements_ = 0;
   Make make_;
+  Room room_;
   std::vector<float> made_;
 };
 

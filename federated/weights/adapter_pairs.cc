@@ -1,5 +1,6 @@
 #include "federated/weights/adapter_pairs.h"
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <string_view>
@@ -36,6 +37,21 @@ std::vector<AdapterPair> AdapterPairsOf(const ModelLayout& layout) {
     }
   }
   return pairs;
+}
+
+std::vector<std::string> AdapterHalvesInBase(const ModelLayout& layout) {
+  std::vector<std::string> halves;
+  for (const VariableSpec& half : layout.base_variables()) {
+    const auto has_other = [&](std::string_view ending, std::string_view other) {
+      return half.name.ends_with(ending) &&
+             layout.Find(half.name.substr(0, half.name.size() - ending.size()) + std::string(other)) != nullptr;
+    };
+    const auto is_half = [&](const NamePair& names) {
+      return has_other(names.a, names.b) || has_other(names.b, names.a);
+    };
+    if (std::ranges::any_of(kNamePairs, is_half)) halves.push_back(half.name);
+  }
+  return halves;
 }
 
 }  // namespace rivulet

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "federated/weights/layout.h"
@@ -22,5 +23,9 @@ struct AdapterPair {
 // "<module>.lora_B.weight", or "<module>.lora_embedding_A" and "…_B", in arena order of A. A stack of pairs, whose
 // batch axes lead in both, counts as rows and columns only where one of the two has them; others are left out.
 std::vector<AdapterPair> AdapterPairsOf(const ModelLayout& layout);
+
+// The names of matrices of pairs that the base model has, where the layout's own variables have the other one: of
+// adapters with A frozen and kept beside the other frozen tensors. AdapterPairsOf leaves these pairs out.
+std::vector<std::string> AdapterHalvesInBase(const ModelLayout& layout);
 
 }  // namespace rivulet

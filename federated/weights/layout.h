@@ -88,7 +88,8 @@ class ModelLayout {
 
 // Feeds what model_digest takes of a tensor before its data: name, dtype, rank, dims.
 void HashTensorHeader(std::string_view name, const TensorSpec& spec, Sha256& hash);
-// Feeds what the digest of a model over a base begins with: a label, and the base's digest. Nothing without a base.
+// Feeds what the digest of a model on top of a base model begins with: a label, and the base's digest. Nothing without
+// a base.
 void HashBase(const std::optional<Digest>& base, Sha256& hash);
 
 }  // namespace rivulet

@@ -8,6 +8,7 @@
 #include "engine/base/check.h"
 #include "engine/base/display_name.h"
 #include "engine/base/json.h"
+#include "engine/base/large_pages.h"
 #include "engine/io/crc32c.h"
 #include "engine/io/safetensors.h"
 
@@ -73,27 +74,40 @@ Digest DigestAlone(const Model& model) {
   return std::move(hash).Finish();
 }
 
+std::shared_ptr<std::byte> NewArena(size_t bytes) {
+  std::byte* const data = LargePages<std::byte>().allocate(bytes);
+  return {data, [bytes](std::byte* arena) { LargePages<std::byte>().deallocate(arena, bytes); }};
+}
+
 // A file that names no base may be of any: somebody else's adapter.
 Status CheckBase(const std::string& stated, const std::optional<Digest>& base) {
   if (stated.empty()) return absl::OkStatus();
   const std::string shown = DisplayText(stated, 64);
   if (!base) {
-    return InvalidArgument("the model file is of a model over the base {}; name that base in model.base", shown);
+    return InvalidArgument("the model file is of a model on top of the base model {}; name that base in model.base",
+                           shown);
   }
   if (stated == base->Hex()) return absl::OkStatus();
-  return InvalidArgument("the model file is of a model over the base {}, and the base here is {}", shown, base->Hex());
+  return InvalidArgument("the model file is of a model on top of the base model {}, and the base here is {}", shown,
+                         base->Hex());
 }
 
 }  // namespace
 
 Model::Model(std::shared_ptr<const ModelLayout> layout, First first)
-    : layout_(std::move(layout)),
-      arena_(LargePages<std::byte>().allocate(layout_->arena_bytes()), Free{layout_->arena_bytes()}) {
-  const std::span<std::byte> all = arena();
+    : layout_(std::move(layout)), arena_(NewArena(layout_->arena_bytes())) {
   if (first == First::kZeros) {
-    std::ranges::fill(all, std::byte{});
-    return;
+    std::ranges::fill(arena(), std::byte{});
+  } else {
+    ClearPadding();
   }
+}
+
+Model::Model(std::shared_ptr<const ModelLayout> layout, std::shared_ptr<std::byte> room)
+    : layout_(std::move(layout)), arena_(std::move(room)) {}
+
+void Model::ClearPadding() {
+  const std::span<std::byte> all = arena();
   size_t end = 0;  // of what is written, so far
   for (const Slice& slice : layout_->slices()) {
     std::ranges::fill(all.subspan(end, slice.offset - end), std::byte{});

@@ -9,7 +9,6 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/base/large_pages.h"
 #include "federated/weights/layout.h"
 
 namespace rivulet {
@@ -19,6 +18,11 @@ class Model {
   // What it holds at first: zeros; or zeros between tensors alone, of a model all of whose tensors are written next.
   enum class First { kZeros, kOverwritten };
   explicit Model(std::shared_ptr<const ModelLayout> layout, First first = First::kZeros);
+  // In memory that exists already, 64-byte aligned, of at least arena_bytes(), which it leaves as it is: the caller
+  // writes every tensor and then calls ClearPadding. The memory is freed with the model.
+  Model(std::shared_ptr<const ModelLayout> layout, std::shared_ptr<std::byte> room);
+  // Writes the zeros between and behind tensors.
+  void ClearPadding();
   const ModelLayout& layout() const { return *layout_; }
   std::shared_ptr<const ModelLayout> shared_layout() const { return layout_; }
   std::span<std::byte> arena() { return {arena_.get(), layout_->arena_bytes()}; }
@@ -27,20 +31,16 @@ class Model {
 
   // model_digest of DESIGN: SHA-256 over, for each tensor of every segment but local, in declaration order: name length
   // (u32) and UTF-8 name, length (u8) and text of the safetensors dtype, rank (u32), dims (u64 each), row-major data
-  // without padding; all little-endian. Of a model over a base HashBase's bytes come first.
+  // without padding; all little-endian. Of a model on top of a base model HashBase's bytes come first.
   Digest ComputeDigest() const;
   // The same while the model is being made: asks before it reads whether the arena's first `end` bytes are there, and
   // waits in that question. False: it is not to be finished, and neither is `digest`.
   void ComputeDigest(Digest& digest, const std::function<bool(size_t end)>& await) const;
 
  private:
-  // Begins at a large page where it is long: steps of many clients read it from end to end.
-  struct Free {
-    size_t bytes = 0;
-    void operator()(std::byte* arena) const { LargePages<std::byte>().deallocate(arena, bytes); }
-  };
   std::shared_ptr<const ModelLayout> layout_;
-  std::unique_ptr<std::byte[], Free> arena_;
+  // Begins at a large page where it is long: steps of many clients read it from end to end.
+  std::shared_ptr<std::byte> arena_;
 };
 
 // What a server keeps beside a model, by name ("server/m"): float32 in wire order, one value for each trainable

@@ -324,7 +324,7 @@ class Run:
         widen_bfloat16 : bool
             As of `rivulet.load_safetensors`.
         base : path or False, optional
-            Of a model over a base: where the base is. Default: ``model.base`` of the run. False leaves its tensors out.
+            Of a model on top of a base model: where the base is. Default: ``model.base`` of the run. False leaves its tensors out.
 
         Returns
         -------

@@ -274,7 +274,7 @@ def model_digest(tensors: Mapping[str, Any], *, base: Optional[str] = None) -> s
     Parameters
     ----------
     tensors : mapping
-        Arrays by name. Of a model over a base those that are not the base's.
+        Arrays by name. Of a model on top of a base model those that are not the base's.
     base : str, optional
         The digest of the base, 64 hexadecimal digits, which is then hashed before them.
 
@@ -287,7 +287,7 @@ def model_digest(tensors: Mapping[str, Any], *, base: Optional[str] = None) -> s
 
 
 def digest_of_stored(tensors: Iterable[Tuple[str, Array, str]], base: Optional[str] = None) -> str:
-    """The ``model_digest`` of names, arrays as they are stored, and the names of their types, over a base."""
+    """The ``model_digest`` of names, arrays as they are stored, and the names of their types, on top of a base model."""
     hashed = hashlib.sha256()
     if base is not None:
         hashed.update(_OVER_A_BASE + bytes.fromhex(base))

@@ -1,5 +1,6 @@
 // deploy_load transfer BYTES TURNS SPOOL [TLS]     uploads, downloads and small calls, ours and bare gRPC's, in turns
 // deploy_load serve ours|bare [TLS]                a server that says its port and waits for the end of its input
+// deploy_load exchange PORT CLIENTS BYTES           so many bare clients at once, each BYTES down and then up
 // deploy_load hold ours|bare PORT CALLS [TLS]      so many connections, each with a call that is not answered
 // deploy_load visit PORT NAMES                     so many clients that connect, poll once and leave
 //
@@ -219,14 +220,32 @@ Status Visit(int port, int names) {
   return absl::OkStatus();
 }
 
+Status Exchange(int port, int clients, int64_t bytes) {
+  std::atomic<int> failed = 0;
+  std::vector<std::thread> threads;
+  const auto begin = std::chrono::steady_clock::now();
+  for (int client = 0; client < clients; ++client) {
+    threads.emplace_back([&] {
+      const auto bare = BareClient::Connect({}, port);
+      if (!bare.ok() || !(*bare)->Download(bytes).ok() || !(*bare)->Upload(bytes).ok()) ++failed;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  fmt::print("{}\n", Json{{"clients", clients}, {"failed", failed.load()}, {"seconds", took}}.dump());
+  return absl::OkStatus();
+}
+
 Status Run(const std::vector<std::string>& words) {
   const auto word = [&](size_t i) { return i < words.size() ? words[i] : std::string(); };
   const auto number = [&](size_t i) { return std::atoi(word(i).c_str()); };
   if (word(0) == "transfer") return Transfer(std::atoll(word(1).c_str()), number(2), word(3), word(4));
   if (word(0) == "serve") return Serve(word(1) == "ours", word(2));
+  if (word(0) == "exchange") return Exchange(number(1), number(2), std::atoll(word(3).c_str()));
   if (word(0) == "hold") return Hold(word(1) == "ours", number(2), number(3), word(4));
   if (word(0) == "visit") return Visit(number(1), number(2));
-  return InvalidArgument("deploy_load transfer | serve | hold | visit: see the head of tests/bench/deploy_load.cc");
+  return InvalidArgument(
+      "deploy_load transfer | serve | exchange | hold | visit: see the head of tests/bench/deploy_load.cc");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "coordinator/commit/commit.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "test_run.h"
@@ -64,6 +65,32 @@ TEST_F(MakeVersionTest, MechanismsOfTheMean_ActBeforeTheStepAndOncePerVersion) {
   ASSERT_OK(mechanisms.Apply(3, {&part, 1}));
   EXPECT_NE(mean[0], 1);
   EXPECT_EQ(FirstOf(*made.model), static_cast<float>(1 + 0.5 * static_cast<double>(mean[0])));
+}
+
+// A long one, which takes the sums' memory; the next round's sums take that of the version before.
+TEST(MakeLongVersionTest, Versions_TakeTheMemoryOfTheirSums) {
+  constexpr int64_t kElements = 1'500'000;
+  const RunParts parts = TinyParts(kElements, 2);
+  ASSERT_OK_AND_ASSIGN(const auto sgd, ServerOptimizer::Create({"sgd"}));
+  ASSERT_OK_AND_ASSIGN(const auto initial, parts.initial_model());
+  ASSERT_OK_AND_ASSIGN(ServerState state, FirstState(initial, *sgd));
+  const std::vector<float> delta(kElements, 0.5f);
+  const PartView part{.name = "delta", .data = std::as_bytes(std::span(delta))};
+  std::vector<const std::byte*> memory;
+  for (int round = 0; round < 4; ++round) {
+    ASSERT_OK_AND_ASSIGN(auto aggregation, Aggregation::Create(parts.aggregation));
+    ASSERT_OK(aggregation->Fold({"a", round, std::span(&part, 1), {}}, {.parts = {3}}));
+    ASSERT_OK_AND_ASSIGN(const MadeVersion made,
+                         MakeVersion(state, std::move(aggregation), nullptr, {*sgd, 1}, nullptr, nullptr));
+    state = made;
+    memory.push_back(state.model->arena().data());
+    const auto values = state.model->tensor(state.model->layout().slices()[0]).flat<float>();
+    const float expected = 1 + 0.5f * static_cast<float>(round + 1);
+    ASSERT_TRUE(std::ranges::all_of(values, [=](float value) { return value == expected; })) << round;
+  }
+  EXPECT_NE(memory[1], memory[0]);
+  EXPECT_EQ(memory[2], memory[0]) << "two arrays are enough";
+  EXPECT_EQ(memory[3], memory[1]);
 }
 
 TEST_F(MakeVersionTest, WithoutEvaluator_IsNotMeasured) {

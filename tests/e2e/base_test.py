@@ -1,7 +1,9 @@
-"""Models with a graph over a base: frozen variables are mapped from a file, travel once and are in no version."""
+"""Models with a graph on top of a base model: frozen variables are mapped from a file, travel once and are in no version."""
 import json
+import os
 import pathlib
 import threading
+import unittest.mock
 
 from harness import RivuletTest, main
 from lora_test import safetensors
@@ -41,6 +43,12 @@ BESIDE = 4096
 
 class OverABase(RivuletTest):
     IN_MEMORY = True
+
+    def setUp(self):
+        super().setUp()
+        patched = unittest.mock.patch.dict(os.environ, {"XDG_CACHE_HOME": self.path("cache")})
+        patched.start()
+        self.addCleanup(patched.stop)
 
     def begin(self, preset="mlp", text=SCENARIO):
         """The base is a model that was trained a little, as models are that somebody fine-tunes."""
@@ -118,6 +126,43 @@ class OverABase(RivuletTest):
         self.assertEqual(len(set(digests)), 3)
         self.assertEqual(self.digests("2.sqlite"), digests)
         self.assertEqual(self.digests("3.sqlite"), digests)
+
+    def test_killed_and_resumed_it_gives_the_same_bits(self):
+        self.begin()
+        for rounds in (40, 200, 1000):  # more where a run ended before it could be killed
+            run = ("--rounds", rounds, "--set", "run.durability=round")
+            process = self.start("simulate", self.scenario, "--db", self.path(f"{rounds}.sqlite"), *run)
+            self.wait_for(lambda: self.committed(f"{rounds}.sqlite") >= 2 or process.poll() is not None, "2 commits")
+            process.kill()
+            process.communicate()
+            if process.returncode != 0:
+                break
+        self.assertNotEqual(process.returncode, 0)
+        self.assertLess(self.committed(f"{rounds}.sqlite"), rounds)
+        self.simulate(*run, "--resume", "latest", db=f"{rounds}.sqlite")
+        self.simulate(*run, db="whole.sqlite")
+        self.assertEqual(self.digests(f"{rounds}.sqlite"), self.digests("whole.sqlite"))
+        self.run_rivulet("runs", "verify", "latest", "--db", self.path(f"{rounds}.sqlite"), code=0)
+
+    def test_a_file_with_tensors_at_odd_places_is_copied_once(self):
+        self.begin("mnist_cnn")
+        content = pathlib.Path(self.base).read_bytes()
+        header = int.from_bytes(content[:8], "little")
+        pathlib.Path(self.base).write_bytes((header + 8).to_bytes(8, "little") + content[8:8 + header] + 8 * b" " + content[8 + header:])
+        digest = json.loads(self.run_rivulet("model", "base", self.base, "--json", code=0).out)["digest"]
+        copy = self.folder / "cache/rivulet/bases" / f"{digest}.safetensors"
+        first = self.simulate(db="first.sqlite")
+        self.assertRegex(first.err, rf"its aligned copy '{copy}' has {copy.stat().st_size} bytes")
+        second = self.simulate(db="second.sqlite")
+        self.assertNotIn("aligned copy", second.err)
+        # Where no copy can be kept, the tensors are in memory.
+        with unittest.mock.patch.dict(os.environ, {"XDG_CACHE_HOME": self.write("file", "")}):
+            third = self.simulate(db="third.sqlite")
+        self.assertIn("no aligned copy is kept", third.err)
+        fourth = self.simulate("--set", f"model.base={copy}", db="fourth.sqlite")
+        self.assertNotIn("aligned copy", fourth.err)
+        for db in ("second", "third", "fourth"):
+            self.assertEqual(self.digests(f"{db}.sqlite"), self.digests("first.sqlite"))
 
     def test_freezing_alone_is_enough(self):
         self.begin("mnist_cnn")
@@ -235,7 +280,7 @@ class OverABase(RivuletTest):
         kept = self.folder / "bases 0" / f"{digest}.safetensors"
         kept.write_bytes(kept.read_bytes()[:-1] + b"\x55")
         said = self.deploy("again.sqlite", lambda i: f"bases {i}")
-        self.assertIn("it is downloaded again", said[0])
+        self.assertIn("it is replaced", said[0])
         self.assertEqual(self.digests("again.sqlite"), self.digests("runs.sqlite"))
 
     def test_what_cannot_be_over_a_base_is_refused(self):

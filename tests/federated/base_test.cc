@@ -166,7 +166,7 @@ TEST_F(BaseTest, TruncatedWhileOpen_IsAnErrorAndNoSignal) {
               StatusIs(absl::StatusCode::kDataLoss));
 }
 
-// A model over a base: versions hold the other variables, and its digest has the base's.
+// A model on top of a base model: versions hold the other variables, and its digest has the base's.
 TEST_F(BaseTest, ModelOverABase_HasADigestOfBothAndAFileOfTheRest) {
   const auto base = Base::Open(Write("one.safetensors", FileOf({b_})));
   ASSERT_OK(base.status());

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "engine/base/large_pages.h"
 #include "engine/io/safetensors.h"
 #include "federated/weights/following_digest.h"
 #include "tests/testing/status_matchers.h"
@@ -89,6 +90,23 @@ TEST(ModelDigest, SeesEveryBitButThoseOfLocalTensorsAndPadding) {
   Model padded = SomeModel();
   padded.arena()[60] = std::byte{1};  // behind the 24 bytes of "w"
   EXPECT_EQ(padded.ComputeDigest(), digest);
+}
+
+// Memory of somebody else's, with something in it: padding becomes zeros when it is asked for.
+TEST(Model, InGivenMemory_IsTheModelThatIsWrittenThere) {
+  const VariableSpec variables[] = {{"a", {DType::kFloat32, Shape{3}}, Segment::kTrainable},
+                                    {"b", {DType::kFloat32, Shape{1}}, Segment::kTrainable}};
+  const auto layout = std::make_shared<const ModelLayout>(*ModelLayout::Create(variables));
+  const auto memory = std::make_shared<std::vector<std::byte, LargePages<std::byte>>>(256, std::byte{9});
+  Model model(layout, {memory, memory->data()}), own(layout);
+  EXPECT_EQ(model.arena().data(), memory->data());
+  for (Model* each : {&model, &own}) {
+    for (const Slice& slice : layout->slices()) std::ranges::fill(each->tensor(slice).flat<float>(), 2.0F);
+  }
+  model.ClearPadding();
+  EXPECT_TRUE(std::ranges::equal(model.arena(), own.arena()));
+  EXPECT_EQ(model.ComputeDigest(), own.ComputeDigest());
+  EXPECT_EQ((*memory)[layout->arena_bytes()], std::byte{9}) << "beyond the arena nothing is written";
 }
 
 // Property: no byte is hashed before it is said to be made, whatever the order of declaration.

@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
+#include "engine/base/large_pages.h"
 #include "federated/random/streams.h"
 #include "federated/server_optimizers/server_optimizer.h"
 #include "tests/testing/status_matchers.h"
@@ -18,6 +20,8 @@ std::vector<float> Values(const Model& model, const char* name) {
   }
   return {};
 }
+
+const float* Floats(const Model& model) { return reinterpret_cast<const float*>(model.arena().data()); }
 
 std::shared_ptr<Model> ModelOf(int64_t elements) {
   const VariableSpec variables[] = {{"w", {DType::kFloat32, Shape{elements}}, Segment::kTrainable}};
@@ -100,6 +104,64 @@ TEST(ServerSgdTest, MeanThatIsMadeWhereItIsRead_GivesTheSameVersion) {
   ASSERT_OK_AND_ASSIGN(const ServerState first, FirstState(model, *sgd));
   ASSERT_OK_AND_ASSIGN(const ServerState still, NextState(first, *sgd, 1, std::span<const float>()));
   EXPECT_EQ(still.digest, first.digest) << "no update had it: it is zero";
+}
+
+// Sums of 64 bits of `elements` values, in memory of their own, whose first half the next model may take.
+VersionMean MeanOverSums(const std::vector<float>& mean) {
+  auto sums = std::make_shared<std::vector<int64_t, LargePages<int64_t>>>(mean.size());
+  for (size_t i = 0; i < mean.size(); ++i) (*sums)[i] = static_cast<int64_t>(std::ldexp(mean[i], 20));
+  auto* const data = reinterpret_cast<std::byte*>(sums->data());
+  const auto make = [sums](int64_t begin, std::span<float> values) {
+    auto sum = sums->begin() + begin;
+    for (float& value : values) value = static_cast<float>(std::ldexp(static_cast<double>(*sum++), -20));
+  };
+  return VersionMean(std::ssize(mean), make, {{sums, data}, 8 * mean.size(), 8});
+}
+
+// Padding makes a model of small tensors run ahead of the sums; personal and frozen tensors are in its arena and in no
+// sum.
+TEST(ServerSgdTest, NextModelOverTheSums_IsTheSameVersion) {
+  std::vector<VariableSpec> variables;
+  for (int i = 0; i < 300; ++i)
+    variables.push_back({fmt::format("small/{}", i), {DType::kFloat32, Shape{1}}, Segment::kTrainable});
+  variables.push_back({"large", {DType::kFloat32, Shape{700'001}}, Segment::kTrainable});
+  variables.push_back({"mine", {DType::kFloat32, Shape{50'003}}, Segment::kLocal});
+  variables.push_back({"statistics", {DType::kFloat32, Shape{11}}, Segment::kShared});
+  variables.push_back({"fixed", {DType::kFloat32, Shape{1'001}}, Segment::kFrozen});
+  const auto model = std::make_shared<Model>(std::make_shared<const ModelLayout>(*ModelLayout::Create(variables)));
+  for (const Slice& slice : model->layout().slices()) {
+    for (float& value : model->tensor(slice).flat<float>()) value = static_cast<float>(&value - Floats(*model)) * 1e-3f;
+  }
+  std::vector<float> mean(static_cast<size_t>(model->layout().update_elements()));
+  for (size_t i = 0; i < mean.size(); ++i) mean[i] = std::ldexp(static_cast<float>(i % 9'973), -12);
+  for (const char* name : {"sgd", "momentum", "extrapolation"}) {
+    ASSERT_OK_AND_ASSIGN(const auto server, ServerOptimizer::Create({name}));
+    ASSERT_OK_AND_ASSIGN(const ServerState first, FirstState(model, *server));
+    const VersionSums sums = {.scalars = {{"squared_norm", 1e9}}};
+    ASSERT_OK_AND_ASSIGN(const ServerState whole, NextState(first, *server, 0.5, mean, {}, sums));
+    VersionMean over = MeanOverSums(mean);
+    const std::byte* const memory = over.room().data.get();
+    ASSERT_OK_AND_ASSIGN(const ServerState next, NextState(first, *server, 0.5, std::move(over), {}, sums));
+    EXPECT_EQ(next.model->arena().data(), memory) << name;
+    EXPECT_EQ(next.digest, whole.digest) << name;
+    EXPECT_EQ(next.digest, next.model->ComputeDigest()) << name;
+    EXPECT_TRUE(std::ranges::equal(next.model->arena(), whole.model->arena())) << name << ": padding and mine too";
+  }
+}
+
+TEST(ServerSgdTest, NextModelThatIsLongerThanTheSums_HasItsOwnMemory) {
+  const VariableSpec variables[] = {{"w", {DType::kFloat32, Shape{100'000}}, Segment::kTrainable},
+                                    {"fixed", {DType::kFloat32, Shape{400'000}}, Segment::kFrozen}};
+  const auto model = std::make_shared<Model>(std::make_shared<const ModelLayout>(*ModelLayout::Create(variables)));
+  ASSERT_OK_AND_ASSIGN(const auto server, ServerOptimizer::Create({"sgd"}));
+  ASSERT_OK_AND_ASSIGN(const ServerState first, FirstState(model, *server));
+  const std::vector<float> mean(100'000, 0.25f);
+  ASSERT_OK_AND_ASSIGN(const ServerState whole, NextState(first, *server, 1, mean));
+  VersionMean over = MeanOverSums(mean);
+  const std::byte* const memory = over.room().data.get();
+  ASSERT_OK_AND_ASSIGN(const ServerState next, NextState(first, *server, 1, std::move(over)));
+  EXPECT_NE(next.model->arena().data(), memory);
+  EXPECT_EQ(next.digest, whole.digest);
 }
 
 TEST(ServerSgdTest, LearningRateOne_IsTheFloatSum) {

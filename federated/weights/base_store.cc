@@ -1,4 +1,4 @@
-#include "client/training/base_store.h"
+#include "federated/weights/base_store.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -14,12 +14,14 @@
 #include <vector>
 
 #include "engine/base/file_system.h"
+#include "engine/io/atomic_file.h"
 
 namespace rivulet {
 namespace {
 
 constexpr char kKept[] = ".safetensors", kPart[] = ".part", kLock[] = ".lock";
 constexpr int64_t kLockWaitMs = 100;
+constexpr uintptr_t kVariableAlignment = 64;  // as kernels expect it
 
 // A file that is appended to.
 class PartFile {
@@ -91,7 +93,7 @@ void BaseStore::Note(const std::string& sentence) const {
 Status BaseStore::Give(const Digest& digest, const std::string& path) {
   RIVULET_ASSIGN_OR_RETURN(auto base, Base::Open(path));
   RIVULET_RETURN_IF_ERROR(CheckIsBase(*base, digest));
-  Give(std::move(base));
+  Give(Aligned(std::move(base)));
   return absl::OkStatus();
 }
 
@@ -100,47 +102,112 @@ void BaseStore::Give(std::shared_ptr<const Base> base) {
   open_.insert_or_assign(base->digest().Hex(), std::move(base));
 }
 
+// One thread seeks a base, and others that want the same one wait for it.
 StatusOr<std::shared_ptr<const Base>> BaseStore::Of(const Digest& digest, int64_t most, const Download& download) {
-  MutexLock lock(mutex_);
   const std::string name = digest.Hex();
-  if (const auto found = open_.find(name); found != open_.end()) return found->second;
+  {
+    MutexLock lock(mutex_);
+    while (sought_.contains(name)) found_.Wait(mutex_);
+    if (const auto known = open_.find(name); known != open_.end()) return known->second;
+    sought_.insert(name);
+  }
+  StatusOr<std::shared_ptr<const Base>> base = Find(digest, most, download);
+  MutexLock lock(mutex_);
+  sought_.erase(name);
+  found_.NotifyAll();
+  // One that was given meanwhile stays.
+  if (base.ok()) return open_.emplace(name, *base).first->second;
+  return base;
+}
+
+StatusOr<std::string> BaseStore::Folder(const Digest& digest) {
   std::string folder = options_.folder;
   if (folder.empty()) {
     StatusOr<std::string> usual = DefaultFolder();
     if (!usual.ok()) {
-      return FailedPrecondition("the base {} is not here: {}; {}", name, Message(usual.status()), HowToGive(digest));
+      return FailedPrecondition("the base {} is not here: {}; {}", digest.Hex(), Message(usual.status()),
+                                HowToGive(digest));
     }
     folder = *std::move(usual);
   }
   if (const Status made = FileSystem::Default().CreateFolders(folder); !made.ok()) {
-    return FailedPrecondition("the base {} cannot be kept: {}; {}", name, Message(made), HowToGive(digest));
+    return FailedPrecondition("the base {} cannot be kept: {}; {}", digest.Hex(), Message(made), HowToGive(digest));
   }
-  const std::string stem = JoinPath(folder, name);
-  // Another process may be downloading it.
-  std::unique_ptr<FileLock> alone;
-  while (alone == nullptr) {
+  return folder;
+}
+
+StatusOr<std::unique_ptr<FileLock>> BaseStore::LockOf(const std::string& stem, const Digest& digest,
+                                                      const Download& download) {
+  for (;;) {
     StatusOr<std::unique_ptr<FileLock>> taken = FileLock::Acquire(stem + kLock);
-    if (taken.ok()) {
-      alone = *std::move(taken);
-    } else if (!absl::IsUnavailable(taken.status())) {
-      return FailedPrecondition("the base {} cannot be kept: {}; {}", name, Message(taken.status()), HowToGive(digest));
-    } else if (download.wait && !download.wait(kLockWaitMs)) {
-      return Cancelled("stopped");
-    } else if (!download.wait) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(kLockWaitMs));
+    if (taken.ok()) return taken;
+    if (!absl::IsUnavailable(taken.status())) {
+      return FailedPrecondition("the base {} cannot be kept: {}; {}", digest.Hex(), Message(taken.status()),
+                                HowToGive(digest));
     }
+    // Another process may be downloading it.
+    if (download.wait && !download.wait(kLockWaitMs)) return Cancelled("stopped");
+    if (!download.wait) std::this_thread::sleep_for(std::chrono::milliseconds(kLockWaitMs));
   }
+}
+
+StatusOr<std::shared_ptr<const Base>> BaseStore::Find(const Digest& digest, int64_t most, const Download& download) {
+  RIVULET_ASSIGN_OR_RETURN(const std::string folder, Folder(digest));
+  const std::string stem = JoinPath(folder, digest.Hex());
+  RIVULET_ASSIGN_OR_RETURN(const auto alone, LockOf(stem, digest, download));
   RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<const Base> base, Kept(stem + kKept, digest));
   if (base == nullptr) {
     if (!download.fetch) {
-      return FailedPrecondition("the base {} is not here; {}", name, HowToGive(digest));
+      return FailedPrecondition("the base {} is not here; {}", digest.Hex(), HowToGive(digest));
     }
     RIVULET_RETURN_IF_ERROR(MakeRoom(folder, digest, most));
     RIVULET_ASSIGN_OR_RETURN(base, Fetched(stem, digest, most, download));
   }
   utimensat(AT_FDCWD, (stem + kKept).c_str(), nullptr, 0);  // used now
-  open_.insert_or_assign(name, base);
   return base;
+}
+
+std::shared_ptr<const Base> BaseStore::Aligned(std::shared_ptr<const Base> base) {
+  int64_t odd = 0;
+  for (const Base::Tensor& tensor : base->tensors()) {
+    const auto place = reinterpret_cast<uintptr_t>(base->Mapped(tensor));
+    if (place % kVariableAlignment != 0) odd += static_cast<int64_t>(tensor.bytes);
+  }
+  if (odd < kWorthACopy) return base;
+  StatusOr<std::shared_ptr<const Base>> copy = AlignedCopy(*base);
+  if (copy.ok()) return *std::move(copy);
+  Note(
+      fmt::format("the base '{}' has {} bytes at places that programs cannot read in place, and no aligned copy is "
+                  "kept: {}; each process has them in its own memory",
+                  base->path(), odd, Message(copy.status())));
+  return base;
+}
+
+StatusOr<std::shared_ptr<const Base>> BaseStore::AlignedCopy(const Base& base) {
+  RIVULET_ASSIGN_OR_RETURN(const std::string folder, Folder(base.digest()));
+  const std::string stem = JoinPath(folder, base.digest().Hex()), path = stem + kKept;
+  RIVULET_ASSIGN_OR_RETURN(const auto alone, LockOf(stem, base.digest(), {}));
+  RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<const Base> copy, Kept(path, base.digest()));
+  if (copy == nullptr) {
+    RIVULET_RETURN_IF_ERROR(MakeRoom(folder, base.digest(), base.travel_bytes()));
+    RIVULET_ASSIGN_OR_RETURN(const auto file, AtomicFile::Create(FileSystem::Default(), path));
+    std::vector<std::byte> piece(size_t{1} << 20);
+    for (int64_t at = 0; at < base.travel_bytes(); at += std::ssize(piece)) {
+      const std::span<std::byte> next =
+          std::span(piece).first(static_cast<size_t>(std::min(std::ssize(piece), base.travel_bytes() - at)));
+      RIVULET_RETURN_IF_ERROR(base.ReadTravelling(at, next));
+      RIVULET_RETURN_IF_ERROR(file->Append(next));
+    }
+    RIVULET_RETURN_IF_ERROR(file->Commit());
+    Note(
+        fmt::format("programs cannot read the base '{}' in place, as its tensors are at odd places; its aligned copy "
+                    "'{}' has {} bytes",
+                    base.path(), path, base.travel_bytes()));
+    RIVULET_ASSIGN_OR_RETURN(copy, Base::Open(path));
+    RIVULET_RETURN_IF_ERROR(CheckIsBase(*copy, base.digest()));
+  }
+  utimensat(AT_FDCWD, path.c_str(), nullptr, 0);  // used now
+  return copy;
 }
 
 // Null: it is not there, or it was damaged and has been removed.
@@ -148,9 +215,8 @@ StatusOr<std::shared_ptr<const Base>> BaseStore::Kept(const std::string& path, c
   if (!FileSystem::Default().Exists(path)) return std::shared_ptr<const Base>();
   const StatusOr<std::shared_ptr<const Base>> base = Base::Open(path);
   if (base.ok() && (*base)->digest() == digest) return base;
-  Note(base.ok()
-           ? fmt::format("the kept base '{}' has digest {}; it is downloaded again", path, (*base)->digest().Hex())
-           : fmt::format("{}; it is downloaded again", Message(base.status())));
+  Note(base.ok() ? fmt::format("the kept base '{}' has digest {}; it is replaced", path, (*base)->digest().Hex())
+                 : fmt::format("{}; it is replaced", Message(base.status())));
   RIVULET_RETURN_IF_ERROR(FileSystem::Default().Remove(path));
   return std::shared_ptr<const Base>();
 }

@@ -1,11 +1,14 @@
-#include "client/training/base_store.h"
+#include "federated/weights/base_store.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "engine/base/file_system.h"
@@ -71,6 +74,86 @@ TEST_F(BaseStoreTest, Of_DownloadsOnce_AndAnotherProcessFindsIt) {
   EXPECT_THAT(froms_, ElementsAre(0));
 }
 
+// Property: a download holds up nobody who wants another base.
+TEST_F(BaseStoreTest, Of_DuringADownload_OtherBasesAreFoundAndGiven) {
+  const auto base = BaseOf(1), other = BaseOf(2), given = BaseOf(3);
+  BaseStore store = Store();
+  BaseStore::Download download = From(base);
+  int calls = 0;
+  const auto fetch = std::exchange(download.fetch, nullptr);
+  download.fetch = [&](const Digest& digest, int64_t most, int64_t from, const auto& sink) -> Status {
+    ++calls;
+    store.Give(given);
+    EXPECT_OK(store.Of(given->digest(), 4096, {}).status());
+    EXPECT_OK(store.Of(other->digest(), 4096, From(other)).status());
+    return fetch(digest, most, from, sink);
+  };
+  ASSERT_OK(store.Of(base->digest(), 4096, download).status());
+  EXPECT_EQ(calls, 1);
+}
+
+TEST_F(BaseStoreTest, Of_ManyThreads_DownloadOnce) {
+  const auto base = BaseOf(1);
+  BaseStore store = Store();
+  std::vector<std::thread> threads;
+  std::array<std::shared_ptr<const Base>, 4> found;
+  for (auto& mine : found) threads.emplace_back([&] { mine = *store.Of(base->digest(), 4096, From(base)); });
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& each : found) EXPECT_EQ(each, found[0]);
+  EXPECT_THAT(froms_, ElementsAre(0));
+}
+
+// A tensor large enough to be worth a copy, behind a short one that puts it at an odd place.
+class OddBaseTest : public BaseStoreTest {
+ protected:
+  void SetUp() override {
+    const std::string path = folder_.path() + "/odd.safetensors";
+    const std::vector<float> shorter(3, 1), longer(BaseStore::kWorthACopy / 4, 0.5F);
+    const SafetensorsEntry entries[] = {
+        {"first", DType::kFloat32, Shape{std::ssize(shorter)}, std::as_bytes(std::span(shorter))},
+        {"w", DType::kFloat32, Shape{std::ssize(longer)}, std::as_bytes(std::span(longer))}};
+    ASSERT_OK(WriteFileAtomically(FileSystem::Default(), path, *SerializeSafetensors(entries, {})));
+    odd_ = *Base::Open(path);
+    ASSERT_FALSE(IsAligned(*odd_));
+  }
+  static bool IsAligned(const Base& base) {
+    return reinterpret_cast<uintptr_t>(base.Mapped(*base.Find("w"))) % 64 == 0;
+  }
+  std::shared_ptr<const Base> odd_;
+};
+
+TEST_F(OddBaseTest, Aligned_MakesOneCopyAndSaysItsSize) {
+  const auto copy = Store(8).Aligned(odd_), again = Store(8).Aligned(odd_);
+  EXPECT_TRUE(IsAligned(*copy) && IsAligned(*again));
+  EXPECT_EQ(copy->digest(), odd_->digest());
+  EXPECT_EQ(copy->path(), Kept(*odd_));
+  ASSERT_EQ(notes_.size(), 1U);
+  EXPECT_THAT(notes_[0], HasSubstr(fmt::format("has {} bytes", odd_->travel_bytes())));
+  EXPECT_EQ(Store(8).Aligned(copy), copy);
+}
+
+TEST_F(OddBaseTest, Aligned_DamagedCopy_IsMadeAgain) {
+  (void)Store(8).Aligned(odd_);
+  ASSERT_OK(WriteFileAtomically(FileSystem::Default(), Kept(*odd_), "damaged"));
+  EXPECT_EQ(Store(8).Aligned(odd_)->digest(), odd_->digest());
+}
+
+TEST_F(OddBaseTest, Aligned_NoRoomForACopy_IsTheBaseItself) {
+  EXPECT_EQ(Store(1).Aligned(odd_), odd_);
+  ASSERT_EQ(notes_.size(), 1U);
+  EXPECT_THAT(notes_[0], HasSubstr("raise --base-megabytes"));
+  ASSERT_OK(WriteFileAtomically(FileSystem::Default(), folder_.path() + "/kept/file", ""));
+  BaseStore nowhere({.folder = folder_.path() + "/kept/file"});
+  EXPECT_EQ(nowhere.Aligned(odd_), odd_);
+}
+
+TEST_F(OddBaseTest, Given_IsUsedByItsAlignedCopy) {
+  BaseStore store = Store(8);
+  ASSERT_OK(store.Give(odd_->digest(), odd_->path()));
+  ASSERT_OK_AND_ASSIGN(const auto found, store.Of(odd_->digest(), 4 << 20, {}));
+  EXPECT_TRUE(IsAligned(*found));
+}
+
 TEST_F(BaseStoreTest, Of_LostConnection_ResumesWhereItWas) {
   const auto base = BaseOf(1);
   lost_ = true;
@@ -98,7 +181,7 @@ TEST_F(BaseStoreTest, Of_DamagedFile_IsFetchedAgain) {
   notes_.clear();
   ASSERT_OK(Store().Of(base->digest(), 4096, From(base)).status());
   ASSERT_FALSE(notes_.empty());
-  EXPECT_THAT(notes_[0], HasSubstr("it is downloaded again"));
+  EXPECT_THAT(notes_[0], HasSubstr("it is replaced"));
 }
 
 TEST_F(BaseStoreTest, Of_AnotherBaseCame_IsRefusedAndNotKept) {

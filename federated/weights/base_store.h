@@ -1,15 +1,17 @@
-// Store of bases (federated/weights/base.h) on a client's machine: those that its command line names, and a folder of
-// downloads, each under its digest. All processes of a user may share the folder, Python's among them
-// (python/rivulet/_base.py).
+// Store of bases (federated/weights/base.h) on one machine: those that a client's command line names, and a folder of
+// downloads and aligned copies, each under its digest. All processes of a user may share the folder, Python's among
+// them (python/rivulet/_base.py).
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 
+#include "engine/base/file_system.h"
 #include "engine/base/mutex.h"
 #include "engine/base/status.h"
 #include "federated/weights/base.h"
@@ -29,9 +31,17 @@ class BaseStore {
   // $XDG_CACHE_HOME/rivulet/bases, or ~/.cache/rivulet/bases. NOT_FOUND: neither is known.
   static StatusOr<std::string> DefaultFolder();
 
-  // A copy that this machine has. FAILED_PRECONDITION: another base. Others as Base::Open.
+  // A copy that this machine has, or its aligned copy. FAILED_PRECONDITION: another base. Others as Base::Open.
   Status Give(const Digest& digest, const std::string& path);
   void Give(std::shared_ptr<const Base> base);
+
+  // `base`, or an aligned copy of it where programs cannot read its tensors in place: published files rarely place
+  // tensors at multiples of 64 bytes. The copy is the file that a download would leave in the folder. It is made once,
+  // and a note says its size; processes map it, and none has the tensors in its own memory. `base` itself where too
+  // little is at odd places to matter, or where no copy can be kept, and a note says why.
+  std::shared_ptr<const Base> Aligned(std::shared_ptr<const Base> base);
+  // Bytes of tensors at odd places from which an aligned copy is made.
+  static constexpr int64_t kWorthACopy = 1 << 20;
 
   // What a download needs of its caller.
   struct Download {
@@ -45,10 +55,16 @@ class BaseStore {
   // The base of a digest, whose file has at most `most` bytes: given, kept, or downloaded now. One process downloads it
   // and others wait. What an interrupted download has is kept, and the next one resumes there. FAILED_PRECONDITION: it
   // is not here, and `download` has no fetch or was refused; the folder has no room for it. DATA_LOSS: another base
-  // came. CANCELLED. Others as the file system's.
+  // came. CANCELLED. Others as the file system's. Other bases are given meanwhile.
   StatusOr<std::shared_ptr<const Base>> Of(const Digest& digest, int64_t most, const Download& download);
 
  private:
+  // The folder, which is made if it is not there.
+  StatusOr<std::string> Folder(const Digest& digest);
+  // Alone among the processes that share the folder.
+  StatusOr<std::unique_ptr<FileLock>> LockOf(const std::string& stem, const Digest& digest, const Download& download);
+  StatusOr<std::shared_ptr<const Base>> Find(const Digest& digest, int64_t most, const Download& download);
+  StatusOr<std::shared_ptr<const Base>> AlignedCopy(const Base& base);
   StatusOr<std::shared_ptr<const Base>> Kept(const std::string& path, const Digest& digest);
   StatusOr<std::shared_ptr<const Base>> Fetched(const std::string& stem, const Digest& digest, int64_t most,
                                                 const Download& download);
@@ -56,7 +72,9 @@ class BaseStore {
   void Note(const std::string& sentence) const;
 
   const BaseStoreOptions options_;
-  Mutex mutex_;  // held while a base is opened or downloaded
+  Mutex mutex_;
+  CondVar found_;
+  std::set<std::string> sought_ GUARDED_BY(mutex_);  // that a thread opens or downloads now, without the lock
   std::map<std::string, std::shared_ptr<const Base>> open_ GUARDED_BY(mutex_);  // by hexadecimal digest
 };
 

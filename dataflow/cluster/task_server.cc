@@ -2,6 +2,7 @@
 
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/resource_quota.h>
+#include <grpcpp/support/server_interceptor.h>
 
 #include <map>
 
@@ -24,6 +25,36 @@ constexpr int kMasterThreads = 16, kWorkerThreads = 8;
 // Of gRPC for the messages of all connections together: room for two of the largest, in and out.
 constexpr size_t kQuota = 4 * static_cast<size_t>(kMaxClusterMessageBytes);
 
+using CallObserver = std::function<void(std::string_view method, bool answering)>;
+
+// Tells an observer of one call.
+class ObservedCall final : public grpc::experimental::Interceptor {
+ public:
+  ObservedCall(const CallObserver& observer, const char* method) : observer_(observer), method_(method) {
+    observer_(method_, /*answering=*/false);
+  }
+  void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
+    if (methods->QueryInterceptionHookPoint(grpc::experimental::InterceptionHookPoints::PRE_SEND_STATUS))
+      observer_(method_, /*answering=*/true);
+    methods->Proceed();
+  }
+
+ private:
+  const CallObserver& observer_;  // of the server
+  const std::string method_;
+};
+
+class ObservedCalls final : public grpc::experimental::ServerInterceptorFactoryInterface {
+ public:
+  explicit ObservedCalls(CallObserver observer) : observer_(std::move(observer)) {}
+  grpc::experimental::Interceptor* CreateServerInterceptor(grpc::experimental::ServerRpcInfo* call) override {
+    return new ObservedCall(observer_, call->method());
+  }
+
+ private:
+  const CallObserver observer_;
+};
+
 class Server final : public TaskServer {
  public:
   Server(ClusterTask task, std::unique_ptr<ServerSecurity> security, std::shared_ptr<GraphWorker> worker,
@@ -36,8 +67,13 @@ class Server final : public TaskServer {
         master_service_(master_, TaskCallers(*security_, std::make_shared<ThreadPool>("sessions", kMasterThreads))) {}
   ~Server() override { Stop(std::chrono::milliseconds(0)); }
 
-  Status Listen() {
+  Status Listen(CallObserver on_call) {
     grpc::ServerBuilder builder;
+    if (on_call) {
+      std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> observers;
+      observers.push_back(std::make_unique<ObservedCalls>(std::move(on_call)));
+      builder.experimental().SetInterceptorCreators(std::move(observers));
+    }
     SetCommonArguments([&](const std::string& name, int value) {
       if (name != GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH) builder.AddChannelArgument(name, value);
     });
@@ -112,7 +148,7 @@ StatusOr<std::unique_ptr<TaskServer>> TaskServer::Start(TaskServerOptions option
   master.control_timeout = options.control_timeout;
   master.heartbeat = options.heartbeat;
   auto server = std::make_unique<Server>(task, std::move(security), worker, std::move(tasks), std::move(master));
-  RIVULET_RETURN_IF_ERROR(server->Listen());
+  RIVULET_RETURN_IF_ERROR(server->Listen(std::move(options.on_call)));
   return server;
 }
 

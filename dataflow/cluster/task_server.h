@@ -8,8 +8,10 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "certificates/role.h"
 #include "dataflow/cluster/cluster_spec.h"
@@ -32,6 +34,9 @@ struct TaskServerOptions {
   size_t max_sessions = 64;  // whose master is this task
   std::chrono::milliseconds control_timeout = std::chrono::seconds(30);
   std::chrono::milliseconds heartbeat = std::chrono::seconds(5);
+  // Told of each call, "/tensorflow.WorkerService/RunGraph": when it comes, and when its answer is about to be sent.
+  // On threads of gRPC, which it must not hold up; null: nobody.
+  std::function<void(std::string_view method, bool answering)> on_call;
 };
 
 class TaskServer {

@@ -1,11 +1,11 @@
 // Sessions over real processes: the bits of one process, and what happens when a task is gone.
+#include <atomic>
 #include <chrono>
 #include <thread>
 
 #include "dataflow/cluster/cluster_spec.h"
 #include "dataflow/cluster/task_server.h"
 #include "dataflow/session/session.h"
-#include "engine/base/join.h"
 #include "tests/dataflow/cluster/task_process.h"
 #include "tests/dataflow/distributed/random_graph.h"
 
@@ -13,10 +13,9 @@ namespace rivulet {
 namespace {
 
 using ::rivulet::testing::BitsOf;
+using ::rivulet::testing::Processes;
 using ::rivulet::testing::RandomGraph;
-using ::rivulet::testing::ReservedPorts;
 using ::rivulet::testing::StatusIs;
-using ::rivulet::testing::TaskProcess;
 using ::testing::HasSubstr;
 
 // Not a test: a process that the others start.
@@ -31,33 +30,23 @@ TEST(TaskProcess, DISABLED_Serve) {
   options.task = std::atoi(task);
   options.credentials = InsecureCredentials(false);
   options.heartbeat = std::chrono::milliseconds(std::atoi(std::getenv("RIVULET_TEST_HEARTBEAT_MS")));
+  // "METHOD:COUNT" or "METHOD:COUNT:answer", of TaskProcess::Start.
+  std::atomic<int> calls{0};
+  const std::string die_at = std::getenv("RIVULET_TEST_DIE_AT");
+  const size_t colon = die_at.find(':');
+  if (colon != std::string::npos) {
+    const std::string method = "/tensorflow.WorkerService/" + die_at.substr(0, colon);
+    const int count = std::atoi(die_at.c_str() + colon + 1);
+    const bool at_answer = die_at.ends_with(":answer");
+    options.on_call = [&calls, method, count, at_answer](std::string_view called, bool answering) {
+      if (called == method && answering == at_answer && ++calls == count) raise(SIGKILL);
+    };
+  }
   const auto server = TaskServer::Start(std::move(options));
   ASSERT_OK(server);
   const pid_t parent = getppid();
   while (getppid() == parent) std::this_thread::sleep_for(std::chrono::milliseconds(100));
 }
-
-// `count` processes of the job "worker".
-class Processes {
- public:
-  explicit Processes(int count, int heartbeat_ms = 60'000) : reserved_(count) {
-    std::vector<std::string> addresses;
-    for (const int port : reserved_.ports()) addresses.push_back(fmt::format("127.0.0.1:{}", port));
-    for (int i = 0; i < count; ++i)
-      tasks_.push_back(std::make_unique<TaskProcess>("worker=" + Join(addresses, ","), i, heartbeat_ms));
-    target_ = "grpc://" + addresses[0];
-  }
-  TaskProcess& operator[](int i) { return *tasks_[static_cast<size_t>(i)]; }
-  StatusOr<std::unique_ptr<Session>> Open(Graph graph, SessionConfig config = {}) const {
-    config.target = target_;
-    return Session::Create(std::move(graph), config);
-  }
-
- private:
-  const ReservedPorts reserved_;
-  std::vector<std::unique_ptr<TaskProcess>> tasks_;
-  std::string target_;
-};
 
 std::vector<std::string> Bits(Session& session, const RandomGraph& random) {
   std::vector<std::string> bits;

@@ -8,10 +8,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
+#include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "dataflow/session/session.h"
+#include "engine/base/join.h"
 #include "engine/base/status.h"
 #include "tests/testing/status_matchers.h"
 
@@ -51,21 +56,24 @@ class TaskProcess {
  public:
   static constexpr char kServe[] = "TaskProcess.DISABLED_Serve";  // the test that serves until it is killed
 
-  TaskProcess(std::string cluster, int task, int heartbeat_ms)
+  // `die_at`: as Start.
+  TaskProcess(std::string cluster, int task, int heartbeat_ms, const std::string& die_at = "")
       : cluster_(std::move(cluster)), task_(task), heartbeat_ms_(heartbeat_ms) {
-    Start();
+    Start(die_at);
   }
   ~TaskProcess() { Kill(SIGKILL); }
   TaskProcess(const TaskProcess&) = delete;
   TaskProcess& operator=(const TaskProcess&) = delete;
 
-  void Start() {
+  // `die_at`: "RunGraph:2" or "RunGraph:2:answer", the call of another process at whose arrival, or before whose
+  // answer, the process ends as if by SIGKILL.
+  void Start(const std::string& die_at = "") {
     const std::string filter = std::string("--gtest_filter=") + kServe;
     std::vector<std::string> arguments = {"/proc/self/exe", filter, "--gtest_also_run_disabled_tests",
                                           "--gtest_brief=1"};
-    std::vector<std::string> environment = {"RIVULET_TEST_CLUSTER=" + cluster_,
-                                            "RIVULET_TEST_TASK=" + std::to_string(task_),
-                                            "RIVULET_TEST_HEARTBEAT_MS=" + std::to_string(heartbeat_ms_)};
+    std::vector<std::string> environment = {
+        "RIVULET_TEST_CLUSTER=" + cluster_, "RIVULET_TEST_TASK=" + std::to_string(task_),
+        "RIVULET_TEST_HEARTBEAT_MS=" + std::to_string(heartbeat_ms_), "RIVULET_TEST_DIE_AT=" + die_at};
     for (char** entry = environ; *entry != nullptr; ++entry)
       if (!std::string_view(*entry).starts_with("GTEST_")) environment.emplace_back(*entry);
     std::vector<char*> argv, envp;
@@ -88,6 +96,19 @@ class TaskProcess {
         << "task " << task_ << " had ended by itself, with wait status " << status;
     pid_ = 0;
   }
+  // Whether it ends by SIGKILL before `timeout` is over; then it may be started again.
+  bool DiesWithin(std::chrono::milliseconds timeout) {
+    if (pid_ == 0) return true;
+    const auto until = std::chrono::steady_clock::now() + timeout;
+    int status = 0;
+    while (waitpid(pid_, &status, WNOHANG) == 0) {
+      if (std::chrono::steady_clock::now() > until) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << "task " << task_ << ": wait status " << status;
+    pid_ = 0;
+    return true;
+  }
   // As a machine that hangs: connections stay, and nothing answers.
   void Freeze() {
     kill(pid_, SIGSTOP);
@@ -99,6 +120,28 @@ class TaskProcess {
   const std::string cluster_;
   const int task_, heartbeat_ms_;
   pid_t pid_ = 0;
+};
+
+// `count` processes of the job "worker".
+class Processes {
+ public:
+  explicit Processes(int count, int heartbeat_ms = 60'000) : reserved_(count) {
+    std::vector<std::string> addresses;
+    for (const int port : reserved_.ports()) addresses.push_back(fmt::format("127.0.0.1:{}", port));
+    for (int i = 0; i < count; ++i)
+      tasks_.push_back(std::make_unique<TaskProcess>("worker=" + Join(addresses, ","), i, heartbeat_ms));
+    target_ = "grpc://" + addresses[0];
+  }
+  TaskProcess& operator[](int i) { return *tasks_[static_cast<size_t>(i)]; }
+  StatusOr<std::unique_ptr<Session>> Open(Graph graph, SessionConfig config = {}) const {
+    config.target = target_;
+    return Session::Create(std::move(graph), config);
+  }
+
+ private:
+  const ReservedPorts reserved_;
+  std::vector<std::unique_ptr<TaskProcess>> tasks_;
+  std::string target_;
 };
 
 }  // namespace rivulet::testing

@@ -122,6 +122,7 @@ class Aggregator final : public CoordinatorApi {
     Task task;
     bool heard = false;       // of its client, since the last report to the parent
     bool held_below = false;  // by the aggregator that serves the client
+    bool brought = false;     // its words, by this process: the parent has them
     bool kept = false;        // its update is on disk
   };
   // The tasks of one partial sum, or of one sum of masked words; of those the records have names alone.

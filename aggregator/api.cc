@@ -305,9 +305,12 @@ StatusOr<Intake::Begun> Aggregator::Begin(const Caller& caller, const Submission
 
 StatusOr<Intake::Begun> Aggregator::WhereTaskIsUnknown(const Caller& caller, const TaskId& task) const {
   if (over_) return RefusedWriter("the run is over");
-  const auto member = members_.find(caller.name);
+  // Of a client that an aggregator below serves, or of the caller itself.
+  const std::optional<TaskName> name = TaskNameOf(task, caller.run_id);
+  const std::string& client_id = name && WayOf(name->client_id) == caller.name ? name->client_id : caller.name;
+  const auto member = members_.find(client_id);
   if (member == members_.end() || !member->second.confirmed) {
-    return Unavailable("this aggregator does not know the coordinator's answer for '{}' yet; ask again", caller.name);
+    return Unavailable("this aggregator does not know the coordinator's answer for '{}' yet; ask again", client_id);
   }
   if (const auto& last = member->second.outcome; last && last->task == task) {
     return last->end == TaskEnd::kFolded ? Duplicate() : RefusedWriter(last->reason);

@@ -33,7 +33,7 @@ bool Aggregator::BeginNextStep(Job& job, const Task& task) {
   if (task.step <= job.task.step) return false;
   job.task = task;
   job.stage = Job::Stage::kFetched;
-  job.held_below = false;
+  job.held_below = job.brought = false;
   return true;
 }
 
@@ -179,7 +179,8 @@ void Aggregator::LoseWords(const TaskId& task) {
 void Aggregator::LoseWordsThatAreGone(const HandOver& wanted) {
   for (const TaskId& task : wanted.tasks) {
     const auto job = jobs_.find(task);
-    if (job != jobs_.end() && job->second.stage == Job::Stage::kAnswered) LoseWords(task);
+    // The parent may have asked before it had them.
+    if (job != jobs_.end() && job->second.stage == Job::Stage::kAnswered && !job->second.brought) LoseWords(task);
   }
 }
 
@@ -223,6 +224,7 @@ Status Aggregator::BringWords(CoordinatorCalls& calls, uint64_t gather, Gatherin
       Erase(task);
     } else {
       job->second.stage = Job::Stage::kAnswered;
+      job->second.brought = true;
     }
   }
   dirty_ = true;

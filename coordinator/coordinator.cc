@@ -80,7 +80,8 @@ StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(CoordinatorOptions op
   // A plan can ask a client to clip, and cannot make it: what comes as it was clipped is held against it. Noise and
   // codecs that round make an update longer.
   const PrivacyConfig& privacy = options.scenario.privacy;
-  if (privacy.noise == 0 && !composition.noise.by_clients() && options.scenario.update.codec == "f32") {
+  if (privacy.noise == 0 && !composition.noise.by_clients() && !composition.noise.local() &&
+      options.scenario.update.codec == "f32") {
     parts.aggregation.most_norm = composition.sent_in_clips ? 1 : privacy.unit == "example" ? 0 : privacy.clip;
   }
   parts.initial_model = [plan, seed = options.scenario.run.seed,

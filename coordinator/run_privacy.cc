@@ -57,7 +57,8 @@ StatusOr<bool> HasNoise(const Scenario& scenario, const RunParts& parts) {
 
 StatusOr<std::unique_ptr<RunPrivacy>> RunPrivacy::With(std::shared_ptr<const NoiseKey> key, const Scenario& scenario,
                                                        const RunParts& parts, double fixed_share) {
-  RIVULET_ASSIGN_OR_RETURN(const Sampling sampling, SamplingOf(scenario.selection, fixed_share));
+  RIVULET_ASSIGN_OR_RETURN(Sampling sampling, SamplingOf(scenario.selection, fixed_share));
+  if (parts.noise.local()) sampling = {};  // who reads an update knows whose it is
   const AggregationSpec& spec = parts.aggregation;
   const int64_t elements = spec.parts.at(0).elements;
   NoisedRounds attempt = {
@@ -65,10 +66,17 @@ StatusOr<std::unique_ptr<RunPrivacy>> RunPrivacy::With(std::shared_ptr<const Noi
   std::optional<privacy::SumNoise> noise;
   if (parts.noise.by_clients()) {
     const auto contributors = static_cast<double>(parts.noise.contributors);
-    attempt.sensitivity = privacy::NormInUnits({parts.noise.clip, elements, parts.noise.fraction_bits});
+    const auto count = static_cast<double>(parts.noise.count_units);
+    const double norm = privacy::NormInUnits({parts.noise.clip, elements, parts.noise.fraction_bits});
+    attempt.sensitivity = count > 0 ? std::ceil(std::hypot(norm, count)) : norm;
     attempt.multiplier = parts.noise.each * std::sqrt(contributors) / attempt.sensitivity;
-    attempt.dimension = elements;
+    attempt.dimension = elements + (count > 0 ? 1 : 0);
     attempt.contributors = parts.noise.contributors;
+  } else if (parts.noise.local()) {
+    attempt.noise = privacy::NoiseLaw::kDiscreteLaplace;
+    attempt.sensitivity = static_cast<double>(parts.noise.clip_units);
+    attempt.multiplier = static_cast<double>(parts.noise.laplace_scale) / attempt.sensitivity;
+    attempt.dimension = elements;
   } else {
     const privacy::SumBound bound = {parts.noise.clip, elements,
                                      spec.fraction_bits(spec.parts[0]) + spec.weight_fraction_bits};
@@ -156,6 +164,14 @@ StatusOr<std::string> RunPrivacy::Exhausted() {
 
 std::string RunPrivacy::Sentence() const {
   const bool sampled = attempt_.sampled();
+  if (attempt_.noise == privacy::NoiseLaw::kDiscreteLaplace) {
+    return fmt::format(
+        "discrete Laplace noise of {:.6g} times the clip by each client, {}; the unit is one client, neighbours are "
+        "{}; "
+        "one task spends epsilon {:.6g} against all, the coordinator included",
+        attempt_.multiplier, seeded_ ? "seeded (a simulation's: knowledge of run.seed removes it)" : "secret",
+        privacy::NameOf(book_.composition().relation), 2 / attempt_.multiplier);
+  }
   return fmt::format(
       "noise of {:.6g} times the clip on the sums, {}{}; the unit is one client, neighbours are {}{}",
       attempt_.multiplier, noise_ ? "" : fmt::format("by {} honest clients of each sum, ", attempt_.contributors),

@@ -70,7 +70,8 @@ Status SecureRound::AddWords(std::span<const WordsOf> of, std::span<const std::b
 Status SecureRound::BeginStep(int step, const std::set<std::string, std::less<>>& clients) {
   MutexLock lock(mutex_);
   while (server_->step() < step) {
-    server_->Keep(clients);
+    // Words cannot be taken out of the sum again: whoever left after them stays in its set.
+    if (server_->step() != protocol_.sum_step) server_->Keep(clients);
     RIVULET_RETURN_IF_ERROR(server_->Close());
   }
   return absl::OkStatus();

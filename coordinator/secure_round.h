@@ -39,8 +39,8 @@ class SecureRound {
     TaskId task;
   };
   Status AddWords(std::span<const WordsOf> of, std::span<const std::byte> words);
-  // Closes the step before, where it is open; `clients` are those that go on. FAILED_PRECONDITION: too few have
-  // answered it.
+  // Closes the step before, where it is open; `clients` are those that go on. Behind the sum's step all go on whose
+  // words were added. FAILED_PRECONDITION: too few have answered it.
   Status BeginStep(int step, const std::set<std::string, std::less<>>& clients);
   // The open step's input. NOT_FOUND: the client did not answer the step before.
   StatusOr<std::string> InputFor(const std::string& client) const;

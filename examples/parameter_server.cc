@@ -88,11 +88,13 @@ Status MakeSteps(Session& session, const SyncReplicasNodes& nodes, int steps) {
   return session.Run({}, {}, {nodes.close}).status();
 }
 
-Status Train(Session& session, const Model& model, bool sync, uint64_t seed, int steps, int pause_ms) {
+Status Train(Session& session, const Model& model, bool sync, int task, int steps, int pause_ms) {
+  uint64_t seed = static_cast<uint64_t>(task + 1);
+  const std::vector<std::string> fetches = {model.sync.tokens[task], model.sync.global_steps[task]};
   for (int i = 0; sync || i < steps; ++i) {
     Session::Feeds feeds = DrawBatch(seed);
     if (sync) {
-      const auto taken = session.Run({}, {model.sync.token, model.sync.global_step});
+      const auto taken = session.Run({}, fetches);
       if (absl::IsOutOfRange(taken.status())) break;  // the chief has made all steps
       RIVULET_RETURN_IF_ERROR(taken.status());
       if (Number((*taken)[0]) < Number((*taken)[1])) continue;  // a step that is over
@@ -126,7 +128,7 @@ Status Run(int argc, char** argv) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   Status made, trained;
   std::thread maker([&] { made = chief && sync ? MakeSteps(*session, model.sync, steps) : absl::OkStatus(); });
-  trained = Train(*session, model, sync, static_cast<uint64_t>(options.task + 1), steps, number(7, 0));
+  trained = Train(*session, model, sync, options.task, steps, number(7, 0));
   maker.join();
   RIVULET_RETURN_IF_ERROR(made.ok() ? trained : made);
   RIVULET_ASSIGN_OR_RETURN(const auto values, session->Run({}, kReads));

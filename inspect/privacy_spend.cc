@@ -25,6 +25,13 @@ std::vector<std::string> PrivacySentences(const RunOverview& page) {
   const std::string delta = last->delta ? fmt::format(" at delta {:g}", *last->delta) : "";
   const std::string budget = ValueOf(page.keys, "privacy.epsilon");
   const bool poisson = ValueOf(page.keys, "selection.name") == "\"poisson\"";
+  if (ValueOf(page.keys, "algorithm.noise") == "\"local\"") {
+    return {
+        fmt::format("{}{} of a client that took part in every attempt, against everybody{}", EpsilonText(last->epsilon),
+                    delta, budget.empty() ? "" : fmt::format(", of a budget of {}", budget)),
+        fmt::format("epsilon {:.4g} of each task", 2 / *last->noise_multiplier),
+        "unit: one client; neighbours: replace-one, one client exchanged"};
+  }
   std::vector<std::string> sentences = {
       fmt::format("{}{} against viewers of the models{}", EpsilonText(last->epsilon), delta,
                   budget.empty() ? "" : fmt::format(", of a budget of {}", budget)),

@@ -93,9 +93,9 @@ StatusOr<CanaryAudit> AuditByCanaries(const CanaryAuditOptions& options) {
         run.run_id, kCanaryAttack);
   }
   const auto noise = scenario.algorithm.settings.find("noise");
-  if (noise != scenario.algorithm.settings.end() && noise->second == SettingValue(std::string("distributed"))) {
+  if (noise != scenario.algorithm.settings.end() && noise->second != SettingValue(std::string("central"))) {
     return FailedPrecondition(
-        "run '{}' has algorithm.noise = \"distributed\", and canaries send no noise, so an audit would see "
+        "run '{}' has its noise from clients (algorithm.noise), and canaries send no noise, so an audit would see "
         "less noise than there is; audit the same settings with \"central\"",
         run.run_id);
   }

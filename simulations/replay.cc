@@ -404,9 +404,9 @@ StatusOr<ReplayResult> Replay(const ReplayOptions& given) {
                               .instruments = options.instruments,
                               .states = run.states(),
                               .example_keys =
-                                  [&run](const Task& task, std::string_view, const Plan& of, int64_t) {
+                                  [&run](const Task& task, std::string_view, const Plan& of, const ExampleData& data) {
                                     return ExampleAccounts::KeyOf(FileSystem::Default(), run.examples_folder(), task,
-                                                                  of);
+                                                                  of, data);
                                   }},
                      .on_error = [&slice](const Status& status) { slice.End(status); }});
   sites.Start();

@@ -343,8 +343,8 @@ class LocalSimulation : public Simulation {
         examples_ = std::make_unique<ExampleAccounts>(FileSystem::Default(),
                                                       JoinPath(coordinator_->folder(), kExamplesFolder), sync_states);
         site.example_keys = [accounts = examples_.get()](const Task& task, std::string_view client_id, const Plan& plan,
-                                                         int64_t examples) {
-          return accounts->Begin(task, client_id, plan, examples);
+                                                         const ExampleData& data) {
+          return accounts->Begin(task, client_id, plan, data);
         };
       }
     }

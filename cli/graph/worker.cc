@@ -68,7 +68,8 @@ Command GraphWorkerCommand() {
       .Required("--task", "N", &arguments->task, "set the number of this task in its job, counted from 0",
                 {.min = 0, .max = 1023})
       .Option("--memory-mb", "N", &arguments->memory_mb,
-              "limit variables and working memory to this many megabytes [no limit]", {.min = 1, .max = 1 << 24})
+              "limit variables, queues and working memory to this many megabytes [no limit]",
+              {.min = 1, .max = 1 << 24})
       .Option("--transfers-mb", "N", &arguments->transfers_mb,
               "limit tensors that wait for another task to this many megabytes [1000]", {.min = 1, .max = 1 << 24})
       .Option("--threads", "N", &arguments->threads, "set the threads that run parts of steps [one a core]",

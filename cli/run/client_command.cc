@@ -405,8 +405,8 @@ Status ServeAsClient(const ClientOptions& options) {
        .persisted = PersistedIn(options, name, NoteOf(options, name, log)),
        .checkpoint = device.device == nullptr ? CheckpointIn(options, name, NoteOf(options, name, log)) : nullptr,
        .ledger = ledger,
-       .examples =
-           std::make_shared<ExampleAccounts>(FileSystem::Default(), JoinPath(options.state, kExamplesFolder), true),
+       .examples = std::make_shared<ExampleAccounts>(FileSystem::Default(), JoinPath(options.state, kExamplesFolder),
+                                                     true, RIVULET_VERSION),
        .trainers = TrainersOn(device),
        .secure = SecureBy(security, options.state, policy.secure)});
   interrupt.Call([&] {

@@ -78,7 +78,8 @@ Status Agent::Run() {
   // After tasks that came to nothing: the coordinator may offer the same again at once, and nobody wants to see it
   // spin.
   Backoff idle(options_.backoff, caller.name);
-  int64_t beat_ms = 0;  // how often who has a task is to say so
+  Backoff unsent(options_.backoff, caller.name);  // after answers to steps that could not be sent
+  int64_t beat_ms = 0;                            // how often who has a task is to say so
   // Sleep's answer: false, stopped.
   const auto settle = [&](const Task& task, const TaskReport& report) {
     if (observer.on_report) observer.on_report(task, report);
@@ -100,6 +101,11 @@ Status Agent::Run() {
       RIVULET_RETURN_IF_ERROR(secure->rejected());
       request.working_on = secure->InHand();
       if (!request.working_on.empty() && beat_ms > 0) request.hold_ms = std::min(request.hold_ms, beat_ms);
+      if (secure->HasUnsent()) {
+        request.hold_ms = 0;
+      } else {
+        unsent.Reset();
+      }
     }
     // A poll that waits at the coordinator may be answered after its task; the end of the run is told to it alone.
     if (const std::optional<PollReply::Over> over = heartbeat->over()) {
@@ -140,7 +146,8 @@ Status Agent::Run() {
     request.told = reply.tasks.empty();
     if (reply.tasks.empty()) {
       const int64_t most_ms = request.working_on.empty() ? options_.backoff.max_ms : kMostBetweenSteps;
-      const int64_t wait_ms = std::clamp<int64_t>(reply.wait_ms, 1, std::max<int64_t>(most_ms, 1));
+      int64_t wait_ms = std::clamp<int64_t>(reply.wait_ms, 1, std::max<int64_t>(most_ms, 1));
+      if (secure && secure->HasUnsent()) wait_ms = std::min(wait_ms, unsent.NextMs());
       if (observer.on_wait) observer.on_wait(reply.awaited, wait_ms);
       if (!stop_.Sleep(wait_ms)) return Cancelled("stopped");
     }

@@ -128,6 +128,16 @@ bool SecureTasks::HasLongAnswer() const {
   });
 }
 
+bool SecureTasks::HasUnsent() const {
+  MutexLock lock(mutex_);
+  return std::ranges::any_of(tasks_, [](const auto& task) { return task.second->unsent_waits; });
+}
+
+CallOptions SecureTasks::WithFewTries(CallOptions calls) {
+  calls.max_tries = 3;
+  return calls;
+}
+
 void SecureTasks::AnswerAll(const Caller& caller, bool beside) {
   std::vector<SharedInSteps> ready;
   {
@@ -157,6 +167,7 @@ void SecureTasks::AnswerOne(const Caller& caller, InSteps& in) {
   if (!result.ok()) return FailTask(caller, in, result.status());
   MutexLock lock(mutex_);
   if (result->kind == SubmitResult::Kind::kRefused) return End(in, TaskReport::Kind::kRefused, result->reason);
+  in.unsent_waits = false;
   in.input.reset();
   if (++in.next < in.half->steps()) return;
   const bool again = result->kind == SubmitResult::Kind::kDuplicate;
@@ -166,10 +177,10 @@ void SecureTasks::AnswerOne(const Caller& caller, InSteps& in) {
 // A half that refuses has caught a lie, or has been sent what it cannot use: its client tells the coordinator that it
 // is not willing.
 void SecureTasks::FailTask(const Caller& caller, InSteps& in, const Status& status) {
-  if (MayComeLater(status)) return;
   {
     MutexLock lock(mutex_);
-    if (!Holds(in)) return;
+    in.unsent_waits = MayComeLater(status);
+    if (in.unsent_waits || !Holds(in)) return;
     if (absl::IsPermissionDenied(status) || absl::IsUnauthenticated(status)) rejected_ = status;
     if (!rejected_.ok() || absl::IsNotFound(status) || absl::IsAborted(status)) {
       return End(in, TaskReport::Kind::kGone, std::string(Sentence(Message(status))));
@@ -180,6 +191,13 @@ void SecureTasks::FailTask(const Caller& caller, InSteps& in, const Status& stat
   MutexLock lock(mutex_);
   End(in, absl::IsNotFound(told) ? TaskReport::Kind::kGone : TaskReport::Kind::kFailed,
       std::string(Sentence(Message(status))));
+}
+
+// An aggregator that was started again has no inputs of the one before it: polls say that the step has yet to come, and
+// it is given once more, or the task is cancelled.
+void SecureTasks::ForgetInput(InSteps& in) {
+  MutexLock lock(mutex_);
+  in.input.reset();
 }
 
 // An answer that was made is not made again: it is sent until it has arrived.
@@ -197,8 +215,13 @@ StatusOr<SubmitResult> SecureTasks::AnswerStep(const Caller& caller, InSteps& in
     std::string input;
     if (step > 0) {
       const auto most = static_cast<size_t>(in.most_members);
-      RIVULET_ASSIGN_OR_RETURN(
-          input, calls_.Fetch(caller, *from, static_cast<int64_t>(secure::MostInputBytes(step, most, most))));
+      StatusOr<std::string> fetched =
+          calls_.Fetch(caller, *from, static_cast<int64_t>(secure::MostInputBytes(step, most, most)));
+      if (absl::IsNotFound(fetched.status())) {
+        ForgetInput(in);
+        return Unavailable("{}", Message(fetched.status()));
+      }
+      RIVULET_ASSIGN_OR_RETURN(input, std::move(fetched));
     }
     RIVULET_ASSIGN_OR_RETURN(std::string answer, in.half->Answer(step, input));
     // From here on this client has told what it tells of one set of clients, whatever becomes of it.

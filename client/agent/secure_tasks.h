@@ -49,7 +49,7 @@ class SecureTasks final : public StepWork {
   // it.
   SecureTasks(CoordinatorApi& api, StopSignal& stop, CallOptions calls, const SecureIdentity& identity,
               std::function<void()> begun)
-      : stop_(stop), identity_(identity), begun_(std::move(begun)), calls_(api, stop, std::move(calls)) {}
+      : stop_(stop), identity_(identity), begun_(std::move(begun)), calls_(api, stop, WithFewTries(std::move(calls))) {}
 
   // OK: the client may train for this plan. FAILED_PRECONDITION: the plan is weaker than the site's policy, the task
   // was answered before, or is at a later step, which another process began.
@@ -66,6 +66,8 @@ class SecureTasks final : public StepWork {
   std::vector<TaskProgress> InHand() const override EXCLUDES(mutex_);
   void Take(const Caller& caller, const PollReply& reply, bool beside) override EXCLUDES(calls_mutex_, mutex_);
   void Answer(const Caller& caller, bool beside) override EXCLUDES(calls_mutex_, mutex_);
+
+  bool HasUnsent() const override EXCLUDES(mutex_);
 
   // Whether words wait that Answer(caller, true) would not send.
   bool HasLongAnswer() const EXCLUDES(mutex_);
@@ -95,16 +97,20 @@ class SecureTasks final : public StepWork {
     std::vector<std::byte> words = {};  // until the sum's step takes them
     size_t word_bytes = 0;
     bool trained = false;
+    bool unsent_waits = false;  // the last call for it failed, and another may succeed
     TaskReport report = {};
   };
   // A call keeps the task that it answers, which may be dropped meanwhile.
   using SharedInSteps = std::shared_ptr<InSteps>;
+  // Between two tries the client polls: a server that was started again does not know its task before.
+  static CallOptions WithFewTries(CallOptions calls);
   bool Ready(const InSteps& in, bool beside) const REQUIRES(mutex_);
   bool Holds(const InSteps& in) const REQUIRES(mutex_);
   // Answers each step that is ready, once.
   void AnswerAll(const Caller& caller, bool beside) REQUIRES(calls_mutex_) EXCLUDES(mutex_);
   void AnswerOne(const Caller& caller, InSteps& in) REQUIRES(calls_mutex_) EXCLUDES(mutex_);
   StatusOr<SubmitResult> AnswerStep(const Caller& caller, InSteps& in) REQUIRES(calls_mutex_) EXCLUDES(mutex_);
+  void ForgetInput(InSteps& in) EXCLUDES(mutex_);
   void FailTask(const Caller& caller, InSteps& in, const Status& status) REQUIRES(calls_mutex_) EXCLUDES(mutex_);
   // Drops the task and tells of its end, if it is still held.
   void End(InSteps& in, TaskReport::Kind kind, std::string reason) REQUIRES(mutex_);

@@ -44,9 +44,8 @@ TaskRunner::TaskRunner(CoordinatorApi& api, ArtifactCache& artifacts, StopSignal
                options.checkpoint, std::move(options.available_memory)) {
   if (options.examples == nullptr) return;
   trainer_.ProtectExamples(
-      [accounts = options.examples](const Task& task, std::string_view client_id, const Plan& plan, int64_t examples) {
-        return accounts->Begin(task, client_id, plan, examples);
-      });
+      [accounts = options.examples](const Task& task, std::string_view client_id, const Plan& plan,
+                                    const ExampleData& data) { return accounts->Begin(task, client_id, plan, data); });
 }
 
 StatusOr<TaskReport> TaskRunner::Run(const Caller& caller, const Task& task, std::span<const BoundData> data) {

@@ -18,6 +18,7 @@ bool IsTransient(const Status& status) { return absl::IsUnavailable(status) || a
 
 bool CoordinatorCalls::Pause(const Status& status, Backoff& backoff) {
   if (!IsTransient(status) || stop_.task_cancelled()) return false;
+  if (options_.max_tries > 0 && backoff.tries() + 1 >= options_.max_tries) return false;
   const int64_t wait_ms = backoff.NextMs();
   if (options_.on_retry) options_.on_retry(status, wait_ms);
   return stop_.Sleep(wait_ms);

@@ -1,5 +1,6 @@
 // Calls to a coordinator, repeated while it cannot be reached. A call that fails with UNAVAILABLE or DEADLINE_EXCEEDED
-// is retried with backoff until the stop signal, or until its task is cancelled. A fetch resumes at the offset reached.
+// is retried with backoff until the stop signal, or until its task is cancelled, or CallOptions::max_tries times. A
+// fetch resumes at the offset reached.
 // A submission resumes where its bytes begin to differ from the staged ones.
 //
 // No download exceeds a bound known before it starts, for any announcement or data of the coordinator.
@@ -29,6 +30,8 @@ struct CallOptions {
   BackoffOptions backoff;
   int64_t chunk_bytes = kSubmissionChunkBytes;
   int64_t max_upload_rate = 0;  // bytes a second; 0: as fast as it goes
+  // Transient errors in a row after which a call returns the last of them; 0: it is tried until it is answered.
+  int max_tries = 0;
   int64_t max_plan_bytes = kMaxPlanBytes;
   int64_t max_download_bytes = kAnyBytes;  // of any one download: the site's budget
   // Called before each wait, with the error that is retried.

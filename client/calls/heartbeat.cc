@@ -94,12 +94,14 @@ void Heartbeat::Run() {
     StepWork* const steps = steps_;
     const int64_t begun = begun_;
     asking_ = true;
+    bool unsent = false;
     if (steps != nullptr) {
       mutex_.Unlock();
       steps->Answer(request.caller, true);
       const std::vector<TaskProgress> in_hand = steps->InHand();
+      unsent = steps->HasUnsent();
       mutex_.Lock();
-      request = RequestWithSteps(std::move(request), in_hand, wait_);
+      request = RequestWithSteps(std::move(request), in_hand, unsent ? std::chrono::milliseconds(0) : wait_);
       held_ = request.hold_ms > 0;
       changed_.NotifyAll();
     }
@@ -129,7 +131,7 @@ void Heartbeat::Run() {
         continue;
       }
     }
-    next_ = Clock::now() + wait_;
+    next_ = Clock::now() + (unsent ? std::min(wait_, kMostBetweenHeld) : wait_);
   }
   mutex_.Unlock();
 }

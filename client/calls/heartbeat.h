@@ -31,6 +31,8 @@ class StepWork {
   virtual void Take(const Caller& caller, const PollReply& reply, bool beside) = 0;
   // Answers what needs no reply.
   virtual void Answer(const Caller& caller, bool beside) = 0;
+  // Whether an answer could not be sent, and waits to be sent again.
+  virtual bool HasUnsent() const = 0;
 };
 
 class Heartbeat {

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "client/training/example_steps.h"
 #include "client/training/failure.h"
-#include "client/training/task_work.h"
 #include "federated/plan/example_noise.h"
 #include "federated/privacy/accountant.h"
 
@@ -16,7 +17,11 @@ namespace {
 constexpr char kKeyFile[] = "noise.key";
 constexpr std::string_view kFirstLine = "rivulet example account 1\n";
 constexpr std::string_view kClientLine = "client ", kChargedLine = "charged ", kWorkLine = "work ";
+constexpr char kLockFile[] = "lock";
 constexpr size_t kWorksKept = 64;
+// Ten seconds: a charge takes some milliseconds, and the accountant's first answer a fraction of a second.
+constexpr int kMostTries = 1000;
+constexpr std::chrono::milliseconds kBetweenTries{10};
 constexpr size_t kDigitsOfName = 24;
 
 std::string FileOf(std::string_view client_id) { return Sha256Of(client_id).Hex().substr(0, kDigitsOfName); }
@@ -54,12 +59,22 @@ Status ExampleAccounts::OpenKey() {
   return absl::OkStatus();
 }
 
+StatusOr<std::unique_ptr<FileLock>> ExampleAccounts::Lock() const {
+  if (!sync_) return nullptr;
+  RIVULET_RETURN_IF_ERROR(files_.CreateFolders(folder_));
+  for (int tries = 0;; ++tries) {
+    auto lock = FileLock::Acquire(JoinPath(folder_, kLockFile));
+    if (!absl::IsUnavailable(lock.status()) || tries == kMostTries) return lock;
+    std::this_thread::sleep_for(kBetweenTries);
+  }
+}
+
 StatusOr<privacy::NoiseKey> ExampleAccounts::KeyOf(FileSystem& files, const std::string& folder, const Task& task,
-                                                   const Plan& plan) {
+                                                   const Plan& plan, const ExampleData& data) {
   const std::optional<ExampleNoise> noise = ExampleNoiseOf(plan);
   if (noise && noise->seeded) return SeededExampleKey(task);
   RIVULET_ASSIGN_OR_RETURN(const privacy::NoiseKey key, privacy::NoiseKey::Read(files, JoinPath(folder, kKeyFile)));
-  return ExampleKeyOf(key, task);
+  return ExampleKeyOf(key, ExampleWorkOf(task, data.digest, plan, ""));
 }
 
 StatusOr<ExampleAccounts::Charges> ExampleAccounts::Parse(const std::string& path, const std::string& text) {
@@ -109,7 +124,7 @@ std::string ExampleAccounts::TextOf(const Charges& charges) {
 
 StatusOr<ExampleAccounts::Charges*> ExampleAccounts::ChargesOf(std::string_view client_id) {
   const auto found = charges_.find(client_id);
-  if (found != charges_.end()) return &found->second;
+  if (found != charges_.end() && !sync_) return &found->second;
   const std::string path = JoinPath(folder_, FileOf(client_id));
   Charges charges;
   if (files_.Exists(path)) {
@@ -117,7 +132,7 @@ StatusOr<ExampleAccounts::Charges*> ExampleAccounts::ChargesOf(std::string_view 
     RIVULET_ASSIGN_OR_RETURN(charges, Parse(path, text));
   }
   charges.client = client_id;
-  return &charges_.emplace(client_id, std::move(charges)).first->second;
+  return &charges_.insert_or_assign(std::string(client_id), std::move(charges)).first->second;
 }
 
 Status ExampleAccounts::Write(const Charges& charges) {
@@ -150,13 +165,15 @@ StatusOr<bool> ExampleAccounts::Fits(const Charges& charges, double epsilon, dou
 }
 
 StatusOr<privacy::NoiseKey> ExampleAccounts::Begin(const Task& task, std::string_view client_id, const Plan& plan,
-                                                   int64_t examples) {
+                                                   const ExampleData& data) {
   const std::optional<ExampleNoise> noise = ExampleNoiseOf(plan);
   if (!noise) return FailedPrecondition("plan '{}' protects no single examples", plan.name());
-  const std::string work = WorkOf(task).Hex();
-  RIVULET_ASSIGN_OR_RETURN(const privacy::NoisedRounds rounds, ExampleRoundsOf(plan, examples));
+  const Digest of_task = ExampleWorkOf(task, data.digest, plan, program_);
+  const std::string work = of_task.Hex();
+  RIVULET_ASSIGN_OR_RETURN(const privacy::NoisedRounds rounds, ExampleRoundsOf(plan, data.examples));
   MutexLock lock(mutex_);
   RIVULET_RETURN_IF_ERROR(OpenKey());
+  RIVULET_ASSIGN_OR_RETURN(const auto other_processes, Lock());
   RIVULET_ASSIGN_OR_RETURN(Charges* const charges, ChargesOf(client_id));
   // A task of a client without examples has no step.
   if (rounds.count > 0 && std::ranges::find(charges->newest, work) == charges->newest.end()) {
@@ -179,15 +196,16 @@ StatusOr<privacy::NoiseKey> ExampleAccounts::Begin(const Task& task, std::string
     }
     next.newest.push_back(work);
     if (next.newest.size() > kWorksKept) next.newest.pop_front();
-    // After an error the charge stays in memory: whether it is on disk is not known.
+    // After an error the charge stays in memory, or is read again: whether it is on disk is not known.
     *charges = std::move(next);
     RIVULET_RETURN_IF_ERROR(Write(*charges));
   }
-  return noise->seeded ? StatusOr<privacy::NoiseKey>(SeededExampleKey(task)) : ExampleKeyOf(*key_, task);
+  return noise->seeded ? StatusOr<privacy::NoiseKey>(SeededExampleKey(task)) : ExampleKeyOf(*key_, of_task);
 }
 
 StatusOr<double> ExampleAccounts::SpentBy(std::string_view client_id, double delta) {
   MutexLock lock(mutex_);
+  RIVULET_ASSIGN_OR_RETURN(const auto other_processes, Lock());
   RIVULET_ASSIGN_OR_RETURN(const Charges* const charges, ChargesOf(client_id));
   if (charges->rounds.empty()) return 0.0;
   return EpsilonOfRounds(charges->rounds, delta);

@@ -7,12 +7,14 @@
 //   rivulet example account 1
 //   client writer-0001
 //   charged 1.1 0.0107 420 1073741824 7850   multiplier, rate, steps, sensitivity in units, parameters
-//   work 9f86d081884c7d65…                   the newest tasks, so that a training that is resumed costs nothing
+//   work 9f86d081884c7d65…                   the newest tasks with their data (ExampleWorkOf), so that a training that
+//                                            is resumed costs nothing
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -32,22 +34,33 @@ namespace rivulet {
 // Of simulations, in the folder of the run's models.
 inline constexpr char kExamplesFolder[] = "examples";
 
-// Thread-safe.
+// The examples of a task.
+struct ExampleData {
+  int64_t examples = 0;
+  Digest digest;  // of all of them and of the state that the task reads, in their order
+};
+
+// Thread-safe. With `sync` also beside other processes with the same folder: each call reads the client's account under
+// a lock of the system. Without it the folder is this process's own.
 class ExampleAccounts {
  public:
   // Folder and key are made by the first Begin, where they are not there. `sync`: a charge survives a power cut too.
-  ExampleAccounts(FileSystem& files, std::string folder, bool sync)
-      : files_(files), folder_(std::move(folder)), sync_(sync) {}
+  // `program`: its version, where another one may continue with the folder; simulations are replayed by any.
+  ExampleAccounts(FileSystem& files, std::string folder, bool sync, std::string program = "")
+      : files_(files), folder_(std::move(folder)), sync_(sync), program_(std::move(program)) {}
 
-  // Charges a training task of a plan that protects single examples, on so many examples, and gives the key of its
-  // draws and its noise. The charge is written when this returns, before anything is drawn. The same task again costs
-  // nothing and has the same key. FAILED_PRECONDITION, with a reason that may leave the site: the plan's budget for its
-  // client does not allow the task. Others as `files` and NoiseKey::Read.
-  StatusOr<privacy::NoiseKey> Begin(const Task& task, std::string_view client_id, const Plan& plan, int64_t examples);
+  // Charges a training task of a plan that protects single examples, on such data, and gives the key of its draws and
+  // its noise. The charge is written when this returns, before anything is drawn. The same task on the same data again
+  // costs nothing and has the same key; on other data it is charged and has another. FAILED_PRECONDITION, with a reason
+  // that may leave the site: the plan's budget for its client does not allow the task. UNAVAILABLE: another process
+  // keeps the lock. Others as `files` and NoiseKey::Read.
+  StatusOr<privacy::NoiseKey> Begin(const Task& task, std::string_view client_id, const Plan& plan,
+                                    const ExampleData& data);
 
-  // The key of a task that was charged before, to train it again: nothing is charged. Errors as NoiseKey::Read.
+  // The key of a simulation's task that was charged before, to train it again: nothing is charged. Errors as
+  // NoiseKey::Read.
   static StatusOr<privacy::NoiseKey> KeyOf(FileSystem& files, const std::string& folder, const Task& task,
-                                           const Plan& plan);
+                                           const Plan& plan, const ExampleData& data);
 
   // Of all that the client was charged in this folder.
   StatusOr<double> SpentBy(std::string_view client_id, double delta);
@@ -69,6 +82,8 @@ class ExampleAccounts {
   Status OpenKey() REQUIRES(mutex_);
   static StatusOr<Charges> Parse(const std::string& path, const std::string& text);
   static std::string TextOf(const Charges& charges);
+  // Null where the folder is this process's own. Waits a while for another process.
+  StatusOr<std::unique_ptr<FileLock>> Lock() const;
   StatusOr<Charges*> ChargesOf(std::string_view client_id) REQUIRES(mutex_);
   Status Write(const Charges& charges) REQUIRES(mutex_);
   // Of the steps of one kind of round, within the budget: an accountant's answer, kept.
@@ -77,6 +92,7 @@ class ExampleAccounts {
   FileSystem& files_;
   const std::string folder_;
   const bool sync_;
+  const std::string program_;
   Mutex mutex_;
   std::optional<privacy::NoiseKey> key_ GUARDED_BY(mutex_);
   std::map<std::string, Charges, std::less<>> charges_ GUARDED_BY(mutex_);  // by client

@@ -4,24 +4,37 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <numbers>
 #include <utility>
 
 #include "client/training/task_streams.h"
 #include "client/training/task_work.h"
 #include "engine/base/draws.h"
 #include "engine/base/vlog.h"
+#include "engine/kernels/cpu/vector/cpu_targets.h"
 
 namespace rivulet {
 namespace {
 
-// Norms and sums are computed in float32: a clipped gradient may be longer than the clip by this share, at most.
-constexpr double kFloatSlack = 0x1p-12;
+// Of float32: the rounding of one operation. No slack is below the least.
+constexpr double kRounding = 0x1p-24, kLeastFloatSlack = 0x1p-12;
+// Operations of a norm and a factor beside the sums of squares: per variable, and of all of them.
+constexpr int64_t kRoundingsOfVariable = 8, kRoundingsOfFactor = 16;
 // One example's norm has so many bits in units. Rounding moves it by the root of the number of parameters.
 constexpr int kNormBits = 30;
 
 // All that a gradient is taken by: a client's own variables are clipped with the others.
 int64_t TrainedElements(const ModelLayout& layout) {
   return layout.elements(Segment::kTrainable) + layout.elements(Segment::kLocal);
+}
+
+// The least number that a step's draw exceeds once in 2^100: P[X >= m] <= e^-(m ln(m / b) - m + b) for a sum of
+// independent 0s and 1s of the mean b (Chernoff).
+int64_t MostDrawn(int64_t batch_size) {
+  const auto mean = static_cast<double>(batch_size);
+  auto most = static_cast<double>(batch_size);
+  while (most * std::log(most / mean) - most + mean < 100 * std::numbers::ln2) ++most;
+  return static_cast<int64_t>(most);
 }
 
 uint64_t WordAt(const Digest& digest, size_t word) {
@@ -32,10 +45,26 @@ uint64_t WordAt(const Digest& digest, size_t word) {
 
 }  // namespace
 
-StatusOr<ExampleUnits> ExampleUnitsOf(const ExampleNoise& noise, int64_t parameters) {
+double FloatSlackOf(const ModelLayout& layout, int64_t batch_size) {
+  int64_t widest = 0, variables = 0;  // the longest sums of squares: of a weight's two sides
+  for (const Slice& slice : layout.slices()) {
+    if (!IsTrained(slice.segment)) continue;
+    int64_t sides = 0;
+    for (int axis = 0; axis < slice.spec.shape.rank(); ++axis) sides += slice.spec.shape.dim(axis);
+    widest = std::max(widest, sides);
+    ++variables;
+  }
+  const auto of_norm = static_cast<double>(widest + kRoundingsOfVariable * variables + kRoundingsOfFactor);
+  // Of each program of two neighbouring sums: R clips for each of R examples by the additions, and two by the products.
+  const int64_t rows = ExampleRows(batch_size), programs = (MostDrawn(batch_size) + rows - 1) / rows;
+  const auto of_sum = static_cast<double>(2 * programs * rows * (rows + 2));
+  return std::max(kLeastFloatSlack, 1.01 * kRounding * (of_norm + of_sum));
+}
+
+StatusOr<ExampleUnits> ExampleUnitsOf(const ExampleNoise& noise, int64_t parameters, double float_slack) {
   ExampleUnits units;
   units.fraction_bits = kNormBits - static_cast<int>(std::ceil(std::log2(noise.clip)));
-  units.norm = std::ceil(std::ldexp(noise.clip * (1 + kFloatSlack), units.fraction_bits) +
+  units.norm = std::ceil(std::ldexp(noise.clip * (1 + float_slack), units.fraction_bits) +
                          std::sqrt(static_cast<double>(parameters)));
   RIVULET_ASSIGN_OR_RETURN(units.scale, privacy::NoiseScale::AtLeast(noise.multiplier * units.norm));
   return units;
@@ -62,14 +91,22 @@ privacy::NoisedRounds ExampleRounds(const ExampleUnits& units, int64_t parameter
 StatusOr<privacy::NoisedRounds> ExampleRoundsOf(const Plan& plan, int64_t examples) {
   const LocalPass& pass = plan.training().passes.at(0);
   const int64_t parameters = TrainedElements(*plan.layout());
-  RIVULET_ASSIGN_OR_RETURN(const ExampleUnits units, ExampleUnitsOf(*ExampleNoiseOf(plan), parameters));
+  RIVULET_ASSIGN_OR_RETURN(const ExampleUnits units, ExampleUnitsOf(*ExampleNoiseOf(plan), parameters,
+                                                                    FloatSlackOf(*plan.layout(), pass.batch_size)));
   int64_t steps = ExampleStepsPerEpoch(pass.batch_size, examples) * pass.epochs;
   if (pass.max_steps > 0) steps = std::min(steps, pass.max_steps);
   return ExampleRounds(units, parameters, pass.batch_size, examples, steps);
 }
 
-StatusOr<privacy::NoiseKey> ExampleKeyOf(const privacy::NoiseKey& site, const Task& task) {
-  const Digest work = WorkOf(task);
+Digest ExampleWorkOf(const Task& task, const Digest& data, const Plan& plan, std::string_view program) {
+  Sha256 sha;
+  sha.Update("rivulet example work 1").Update(WorkOf(task).AsBytes()).Update(data.AsBytes());
+  sha.UpdateU64(program.size()).Update(program);
+  sha.Update(plan.compile_options().kernels.portable ? "portable" : CpuTargetName());
+  return std::move(sha).Finish();
+}
+
+StatusOr<privacy::NoiseKey> ExampleKeyOf(const privacy::NoiseKey& site, const Digest& work) {
   RIVULET_ASSIGN_OR_RETURN(privacy::NoiseKey key, site.Derive(WordAt(work, 0), privacy::NoisePurpose::kLocal));
   for (size_t word = 1; word < 4; ++word) {
     RIVULET_ASSIGN_OR_RETURN(key, key.Derive(WordAt(work, word), privacy::NoisePurpose::kLocal));
@@ -158,7 +195,8 @@ Status ExampleSteps::Run(LaneRun& lane, const BoundPass& bound, std::span<float>
   const LocalPass& pass = *bound.pass;
   RIVULET_ASSIGN_OR_RETURN(const BoundPasses::ExampleStep programs, passes_.ByExample());
   const std::optional<ExampleNoise> noise = ExampleNoiseOf(plan_);
-  RIVULET_ASSIGN_OR_RETURN(const ExampleUnits units, ExampleUnitsOf(*noise, TrainedElements(*plan_.layout())));
+  RIVULET_ASSIGN_OR_RETURN(const ExampleUnits units, ExampleUnitsOf(*noise, TrainedElements(*plan_.layout()),
+                                                                    FloatSlackOf(*plan_.layout(), pass.batch_size)));
   sum_.resize(grads.size());
   const uint64_t last = lane.LastStep(pass);
   const int64_t each = ExampleStepsPerEpoch(pass.batch_size, lane.size);

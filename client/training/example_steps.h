@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,11 @@
 
 namespace rivulet {
 
+// The share by which float32 lets one example change a step's sum by more than the clip: the error of its norm, and
+// twice the error of the sum, of as many examples as are drawn but once in 2^100 steps. docs/internals/privacy.md has
+// the proof, and for which models it holds.
+double FloatSlackOf(const ModelLayout& layout, int64_t batch_size);
+
 // Noise in units of 2^-fraction_bits on sums of values with that norm. Rounding and float32 products are covered by
 // a slightly larger norm (docs/reference/privacy-accounting.md).
 struct ExampleUnits {
@@ -29,7 +35,7 @@ struct ExampleUnits {
   privacy::NoiseScale scale;  // of the noise, in units
 };
 // OUT_OF_RANGE: noise that is too small or too large for exact sampling.
-StatusOr<ExampleUnits> ExampleUnitsOf(const ExampleNoise& noise, int64_t parameters);
+StatusOr<ExampleUnits> ExampleUnitsOf(const ExampleNoise& noise, int64_t parameters, double float_slack);
 
 // `steps` steps over so many examples, for accountants, with the rate rounded up by less than 1 %.
 privacy::NoisedRounds ExampleRounds(const ExampleUnits& units, int64_t parameters, int64_t batch_size, int64_t examples,
@@ -40,8 +46,13 @@ StatusOr<privacy::NoisedRounds> ExampleRoundsOf(const Plan& plan, int64_t exampl
 // Steps in one pass over `examples`: as many as batches.
 int64_t ExampleStepsPerEpoch(int64_t batch_size, int64_t examples);
 
-// The key of a task: of its site's key, or where the plan says "seeded" of the task's stream.
-StatusOr<privacy::NoiseKey> ExampleKeyOf(const privacy::NoiseKey& site, const Task& task);
+// Digest of all that decides the sums of a task's steps: the task (task_work.h), the client's `data`, the `program`,
+// and the processor's kernels where the plan does not ask for portable ones. A task that is repeated with another of
+// these is other work: with the same noise the difference of its two updates would have none.
+Digest ExampleWorkOf(const Task& task, const Digest& data, const Plan& plan, std::string_view program);
+
+// The key of a task: of its site's key and ExampleWorkOf, or where the plan says "seeded" of the task's stream.
+StatusOr<privacy::NoiseKey> ExampleKeyOf(const privacy::NoiseKey& site, const Digest& work);
 privacy::NoiseKey SeededExampleKey(const Task& task);
 
 // Which examples a step has, in ascending order: each with probability min(1, batch_size / examples), exactly.

@@ -40,6 +40,20 @@ std::string RoundName(const Task& task) {
   return fmt::format("{} {}", Trains(task) ? "round" : "evaluation", RoundOf(task));
 }
 
+// Of all that a training reads of a client: its records in their order, and what it keeps from task to task.
+StatusOr<Digest> DigestOf(const BoundData& data, const StateBlob& state) {
+  Sha256 sha;
+  sha.Update("rivulet example data 1").UpdateU64(static_cast<uint64_t>(data.size()));
+  std::string record;
+  for (int64_t i = 0; i < data.size(); ++i) {
+    const int64_t index = data.indices ? (*data.indices)[static_cast<size_t>(i)] : i;
+    RIVULET_RETURN_IF_ERROR(data.dataset->Read(index, record));
+    sha.UpdateU64(record.size()).Update(record);
+  }
+  sha.UpdateU64(state.size()).Update(state);
+  return std::move(sha).Finish();
+}
+
 }  // namespace
 
 void TraceTogether(Tracer& tracer, const Task& task, const LocalResult& result, const TaskReport& report,
@@ -193,7 +207,7 @@ StatusOr<LocalResult> TaskTrainer::Train(const Task& task, std::string_view clie
   LaneTask lane{&task, client_id, base_.get(), &examples, state, broadcasts};
   std::optional<privacy::NoiseKey> example_key;
   if (ExampleNoiseOf(plan)) {
-    RIVULET_ASSIGN_OR_RETURN(example_key, BeginExamples(task, client_id, data.size()));
+    RIVULET_ASSIGN_OR_RETURN(example_key, BeginExamples(task, client_id, data, state));
     lane.example_key = &*example_key;
   }
   if (Reads(task)) lane.beside = pipeline_->Begin();
@@ -241,13 +255,16 @@ StatusOr<std::unique_ptr<Trainer>> TaskTrainer::NewTrainer() const {
 
 // A measurement of the examples would have no noise.
 StatusOr<privacy::NoiseKey> TaskTrainer::BeginExamples(const Task& task, std::string_view client_id,
-                                                       int64_t examples) const {
+                                                       const BoundData& data, const StateBlob& state) const {
   if (task.kind != TaskKind::kTrain) {
     return WithReason(
         FailedPrecondition("plan '{}' protects single examples, so no version is measured on them", plan().name()),
         TaskFailure::Code::kNotWilling, "noise of measurements");
   }
-  if (example_keys_ != nullptr) return example_keys_(task, client_id, plan(), examples);
+  if (example_keys_ != nullptr) {
+    RIVULET_ASSIGN_OR_RETURN(const Digest digest, DigestOf(data, state));
+    return example_keys_(task, client_id, plan(), {.examples = data.size(), .digest = digest});
+  }
   const std::optional<ExampleNoise> noise = ExampleNoiseOf(plan());
   if (noise->seeded && noise->epsilon == 0) return SeededExampleKey(task);
   return WithReason(FailedPrecondition("plan '{}' protects single examples, and this program keeps no account of their "

@@ -14,6 +14,7 @@
 
 #include "client/calls/stop_signal.h"
 #include "client/training/artifact_cache.h"
+#include "client/training/example_accounts.h"
 #include "client/training/trainer.h"
 #include "client/training/trainer_factory.h"
 #include "client/training/update_pipeline.h"
@@ -91,10 +92,10 @@ class TaskTrainer {
         checkpoint_(checkpoint),
         available_memory_(std::move(available_memory)) {}
 
-  // Charges a task of a plan that protects single examples, on so many of them, and gives the key of its draws and
-  // noise (client/training/example_accounts.h). Without it only "seeded" noise is trained.
+  // Charges a task of a plan that protects single examples, on such data, and gives the key of its draws and noise
+  // (client/training/example_accounts.h). Without it only "seeded" noise is trained.
   using ExampleKeys = std::function<StatusOr<privacy::NoiseKey>(const Task& task, std::string_view client_id,
-                                                                const Plan& plan, int64_t examples)>;
+                                                                const Plan& plan, const ExampleData& data)>;
   void ProtectExamples(ExampleKeys keys) { example_keys_ = std::move(keys); }
 
   // Trains on the data set that the plan names. The parts have passed the update pipeline
@@ -134,7 +135,8 @@ class TaskTrainer {
   StatusOr<StateBlob> ReadStateOf(const Task& task, std::string_view client_id) const;
   StatusOr<std::unique_ptr<Trainer>> NewTrainer() const;
   // Of a plan that protects single examples.
-  StatusOr<privacy::NoiseKey> BeginExamples(const Task& task, std::string_view client_id, int64_t examples) const;
+  StatusOr<privacy::NoiseKey> BeginExamples(const Task& task, std::string_view client_id, const BoundData& data,
+                                            const StateBlob& state) const;
   // Leaves parts on the device where `may` and the trainer allow it.
   void LeaveParts(bool may, TaskKind kind);
   // Passes an update through the pipeline.

@@ -27,14 +27,17 @@ class MasterService final : public tensorflow::MasterService::CallbackService {
                                     tensorflow::RunStepResponse* response) override;
   grpc::ServerUnaryReactor* CloseSession(grpc::CallbackServerContext* context,
                                          const tensorflow::CloseSessionRequest* request,
-                                         tensorflow::CloseSessionResponse*) override;
+                                         tensorflow::CloseSessionResponse* response) override;
   grpc::ServerUnaryReactor* ListDevices(grpc::CallbackServerContext* context,
                                         const tensorflow::ListDevicesRequest* request,
                                         tensorflow::ListDevicesResponse* response) override;
   grpc::ServerUnaryReactor* Reset(grpc::CallbackServerContext* context, const tensorflow::ResetRequest* request,
-                                  tensorflow::ResetResponse*) override;
+                                  tensorflow::ResetResponse* response) override;
 
  private:
+  template <typename Request, typename Response>
+  grpc::ServerUnaryReactor* Start(grpc::CallbackServerContext* context, const Request* request, Response* response);
+
   Master& master_;
   const TaskCallers callers_;
 };

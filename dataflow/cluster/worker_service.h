@@ -16,36 +16,39 @@ class WorkerService final : public tensorflow::WorkerService::CallbackService {
   WorkerService(std::shared_ptr<GraphWorker> worker, TaskCallers callers)
       : worker_(std::move(worker)), callers_(std::move(callers)) {}
 
-  grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* context, const tensorflow::GetStatusRequest*,
+  grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* context, const tensorflow::GetStatusRequest* request,
                                       tensorflow::GetStatusResponse* response) override;
   grpc::ServerUnaryReactor* CreateWorkerSession(grpc::CallbackServerContext* context,
                                                 const tensorflow::CreateWorkerSessionRequest* request,
-                                                tensorflow::CreateWorkerSessionResponse*) override;
+                                                tensorflow::CreateWorkerSessionResponse* response) override;
   grpc::ServerUnaryReactor* DeleteWorkerSession(grpc::CallbackServerContext* context,
                                                 const tensorflow::DeleteWorkerSessionRequest* request,
-                                                tensorflow::DeleteWorkerSessionResponse*) override;
+                                                tensorflow::DeleteWorkerSessionResponse* response) override;
   grpc::ServerUnaryReactor* RegisterGraph(grpc::CallbackServerContext* context,
                                           const tensorflow::RegisterGraphRequest* request,
                                           tensorflow::RegisterGraphResponse* response) override;
   grpc::ServerUnaryReactor* DeregisterGraph(grpc::CallbackServerContext* context,
                                             const tensorflow::DeregisterGraphRequest* request,
-                                            tensorflow::DeregisterGraphResponse*) override;
+                                            tensorflow::DeregisterGraphResponse* response) override;
   grpc::ServerUnaryReactor* RunGraph(grpc::CallbackServerContext* context, const tensorflow::RunGraphRequest* request,
                                      tensorflow::RunGraphResponse* response) override;
   grpc::ServerUnaryReactor* CleanupGraph(grpc::CallbackServerContext* context,
                                          const tensorflow::CleanupGraphRequest* request,
-                                         tensorflow::CleanupGraphResponse*) override;
+                                         tensorflow::CleanupGraphResponse* response) override;
   grpc::ServerUnaryReactor* CleanupAll(grpc::CallbackServerContext* context,
                                        const tensorflow::CleanupAllRequest* request,
-                                       tensorflow::CleanupAllResponse*) override;
+                                       tensorflow::CleanupAllResponse* response) override;
   grpc::ServerUnaryReactor* RecvTensor(grpc::CallbackServerContext* context,
                                        const tensorflow::RecvTensorRequest* request,
                                        tensorflow::RecvTensorResponse* response) override;
   grpc::ServerUnaryReactor* MarkRecvFinished(grpc::CallbackServerContext* context,
-                                             const tensorflow::MarkRecvFinishedRequest*,
-                                             tensorflow::MarkRecvFinishedResponse*) override;
+                                             const tensorflow::MarkRecvFinishedRequest* request,
+                                             tensorflow::MarkRecvFinishedResponse* response) override;
 
  private:
+  template <typename Request, typename Response>
+  grpc::ServerUnaryReactor* Start(grpc::CallbackServerContext* context, const Request* request, Response* response);
+
   const std::shared_ptr<GraphWorker> worker_;
   const TaskCallers callers_;
 };

@@ -78,11 +78,13 @@ struct TaskPart {
 
 struct RegisteredStep {
   std::string session;
+  std::shared_ptr<const std::atomic<bool>> session_over;  // its end took the graphs with it
   std::vector<TensorSpec> feed_specs;
   std::vector<TaskPart> parts;
   std::vector<std::set<size_t>> needs;  // of each fetch: the feeds that it follows from
 
   ~RegisteredStep() {
+    if (*session_over) return;
     for (const TaskPart& part : parts)
       if (!part.graph.empty()) part.task->DeregisterGraph(session, part.graph, [](const Status&) {});
   }
@@ -104,6 +106,7 @@ struct MasterSession::State : std::enable_shared_from_this<MasterSession::State>
   const std::shared_ptr<ActiveRuns> active = std::make_shared<ActiveRuns>();
   std::atomic<uint64_t> number{0};
   std::optional<OnceCache<const RegisteredStep>> registered;
+  const std::shared_ptr<std::atomic<bool>> over = std::make_shared<std::atomic<bool>>(false);
 
   Mutex extend_mutex;  // held by one Extend at a time
   mutable Mutex mutex;
@@ -203,6 +206,7 @@ StatusOr<std::shared_ptr<const RegisteredStep>> MasterSession::State::Register(
   RIVULET_ASSIGN_OR_RETURN(RunGraph run, PruneForRun(*whole, feeds, fetches, targets));
   auto step = std::make_shared<RegisteredStep>();
   step->session = options.handle;
+  step->session_over = over;
   std::map<std::string, size_t> feed_of;  // by name of its Placeholder
   for (size_t i = 0; i < run.feeds.size(); ++i) {
     feed_of[run.feeds[i]] = i;
@@ -650,6 +654,7 @@ void MasterSession::Close() {
   }
   state_->active->Close(Cancelled("the session was closed while it ran"));
   for (const auto& [handle, partial] : partials) state_->CleanUp(*partial->step, partial->id);
+  *state_->over = true;
   if (!made) return;
   for (const std::shared_ptr<RemoteTask>& task : state_->tasks)
     task->DeleteWorkerSession(state_->options.handle, [](const Status&) {});

@@ -24,16 +24,22 @@ StatusOr<SyncReplicasNodes> ApplyGradientsInSync(const Scope& scope, const Optim
   SyncReplicasNodes nodes;
 
   // A worker's side.
-  const Output queue = central.Op("FIFOQueueV2", {},
-                                  {{"component_types", std::vector<DType>{DType::kInt64}},
-                                   {"shapes", std::vector<Shape>{{}}},
-                                   {"capacity", int64_t{-1}}},
-                                  "token_queue");
-  const Output token =
-      central.Op("QueueDequeueV2", {queue}, {{"component_types", std::vector<DType>{DType::kInt64}}}, "token");
-  RIVULET_RETURN_IF_ERROR(scope.status());
-  const Output current =
-      central.WithControl({token.node}).Op("ReadVariableOp", {global_step}, step_type, "global_step_behind");
+  const AttrMap token_type = {{"component_types", std::vector<DType>{DType::kInt64}}};
+  std::vector<Output> queues;
+  for (int worker = 0; worker < replicas.replicas; ++worker) {
+    queues.push_back(central.Op("FIFOQueueV2", {},
+                                {{"component_types", std::vector<DType>{DType::kInt64}},
+                                 {"shapes", std::vector<Shape>{{}}},
+                                 {"capacity", int64_t{1}}},
+                                fmt::format("token_queue_{}", worker)));
+    const Output token = central.Op("QueueDequeueV2", {queues.back()}, token_type, fmt::format("token_{}", worker));
+    RIVULET_RETURN_IF_ERROR(scope.status());
+    nodes.tokens.push_back(token.name());
+    nodes.global_steps.push_back(
+        central.WithControl({token.node})
+            .Op("ReadVariableOp", {global_step}, step_type, fmt::format("global_step_behind_{}", worker))
+            .name());
+  }
   const Output local_step = sync.Placeholder("local_step", DType::kInt64, Shape{});
   std::vector<Node*> applied, started;
   std::vector<Output> means;
@@ -52,17 +58,21 @@ StatusOr<SyncReplicasNodes> ApplyGradientsInSync(const Scope& scope, const Optim
   }
   RIVULET_RETURN_IF_ERROR(scope.status());
   nodes.apply = sync.WithControl(applied).AddNode("NoOp", {}, {}, "apply")->name();
-  nodes.token = token.name();
-  nodes.global_step = current.name();
   nodes.local_step = local_step.name();
 
-  // The chief's side: tokens of the new step are there only when all variables have been moved.
-  const auto give_tokens = [&](std::vector<Node*> before, std::string_view name) {
-    const Scope after = central.WithControl(std::move(before));
+  // The chief's side: tokens of the new step are there only when all variables have been moved. A queue with a token
+  // that was not taken gets none, so the chief never waits for a worker that is gone, and nothing piles up for it.
+  const auto give_tokens = [&](const std::vector<Node*>& before, std::string_view name) -> Node* {
+    const Scope after = central.WithControl(before);
     const Output step = after.Op("ReadVariableOp", {global_step}, step_type);
-    const Output count = after.Const(Tensor::Of<int32_t>({1}, {replicas.replicas}));
-    Node* const given = central.AddNode("QueueEnqueueManyV2", {queue, after.Op("Fill", {count, step})});
-    return scope.status().ok() ? sync.WithControl({given}).AddNode("NoOp", {}, {}, name) : nullptr;
+    const Output one = central.Const(Tensor::Scalar<int64_t>(1));
+    std::vector<Node*> given;
+    for (const Output& queue : queues) {
+      const Output held = after.Op("Cast", {after.Op("QueueSizeV2", {queue})}, {{"DstT", DType::kInt64}});
+      const Output end = central.Op("AddV2", {step, central.Op("Sub", {one, held})});
+      given.push_back(central.AddNode("QueueEnqueueManyV2", {queue, central.Op("Range", {step, end, one})}));
+    }
+    return scope.status().ok() ? sync.WithControl(given).AddNode("NoOp", {}, {}, name) : nullptr;
   };
   RIVULET_ASSIGN_OR_RETURN(Node* const moved, ApplyGradients(sync, spec, variables, means));
   Node* const counted = central.WithControl({moved}).AddNode(
@@ -70,7 +80,10 @@ StatusOr<SyncReplicasNodes> ApplyGradientsInSync(const Scope& scope, const Optim
   RIVULET_RETURN_IF_ERROR(scope.status());
   Node* const update = give_tokens({counted}, "update");
   Node* const start = give_tokens(started, "start");
-  Node* const close = central.AddNode("QueueCloseV2", {queue}, {}, "close");
+  std::vector<Node*> closed;
+  for (const Output& queue : queues) closed.push_back(central.AddNode("QueueCloseV2", {queue}));
+  RIVULET_RETURN_IF_ERROR(scope.status());
+  Node* const close = sync.WithControl(closed).AddNode("NoOp", {}, {}, "close");
   RIVULET_RETURN_IF_ERROR(scope.status());
   nodes.update = update->name();
   nodes.start = start->name();

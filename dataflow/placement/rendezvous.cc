@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "dataflow/resources/cancellable_wait.h"
 #include "engine/base/check.h"
 #include "engine/base/shown_text.h"
 
@@ -50,8 +51,7 @@ struct Rendezvous::State {
   struct Waiter {
     uint64_t number = 0;
     Done done;
-    CancellationToken cancel;
-    uint64_t callback = 0;  // of `cancel`, 0 until it is registered
+    CancellableWait wait;
   };
   struct Slot {
     std::deque<Tensor> sent;
@@ -110,14 +110,13 @@ Status Rendezvous::Send(const std::string& key, Tensor value) {
     if (slot.waiting.empty()) state_->slots.erase(key);
   }
   // The waiter is out of the table: a cancellation that runs now finds nothing to do.
-  waiter.cancel.Forget(waiter.callback);
+  waiter.wait.End();
   waiter.done(std::move(value));
   return absl::OkStatus();
 }
 
-// Three may want to end a waiting receive: its send, its cancellation and the end of the run. Who takes it out of the
-// table under the lock is the one that calls it back; the others find nothing. A number and not an address names it, as
-// a later receive may stand where an earlier one did.
+// Three may want to end a waiting receive: its send, its cancellation and the end of the run. A number and not an
+// address names it, as a later receive may stand where an earlier one did.
 void Rendezvous::RecvAsync(const std::string& key, const CancellationToken& cancel, Done done) {
   uint64_t number = 0;
   Tensor value;
@@ -126,8 +125,8 @@ void Rendezvous::RecvAsync(const std::string& key, const CancellationToken& canc
   // Once it waits, another thread may answer it, and `key`, `cancel` and this rendezvous may go with the answer. This
   // thread continues with copies.
   std::string own_key;
-  CancellationToken own_cancel;
-  std::shared_ptr<State> own_state;
+  CancellableWait wait;
+  std::weak_ptr<State> own_state;
   {
     MutexLock lock(state_->mutex);
     aborted = state_->aborted;
@@ -141,39 +140,23 @@ void Rendezvous::RecvAsync(const std::string& key, const CancellationToken& canc
         here = true;
       } else {
         own_key = key;
-        own_cancel = cancel;
+        wait = CancellableWait(cancel);
         own_state = state_;
         number = state_->next_number++;
-        slot.waiting.push_back({number, std::move(done), cancel, 0});
+        slot.waiting.push_back({number, std::move(done), wait});
       }
     }
   }
   if (!aborted.ok()) return done(aborted);
   if (here) return done(std::move(value));
-  const auto give_up = [state = std::weak_ptr<State>(own_state), key = own_key, number] {
+  wait.Register([state = std::move(own_state), key = std::move(own_key), number] {
     const std::shared_ptr<State> alive = state.lock();
     if (alive == nullptr) return;
     const State::Waiter waiter = alive->Take(key, number);
-    if (waiter.done) waiter.done(Cancelled("the receive of '{}' was cancelled", key));
-  };
-  // Registered after the waiter is in the table and without the lock: the token may call back at once, and would wait
-  // for the lock that this thread holds. In between the receive may have ended, so what was registered is forgotten
-  // again.
-  const uint64_t callback = own_cancel.OnCancel(give_up);
-  if (callback == 0) {
-    if (own_cancel.cancelled()) give_up();
-    return;
-  }
-  bool waits = false;
-  {
-    MutexLock lock(own_state->mutex);
-    if (const auto slot = own_state->slots.find(own_key); slot != own_state->slots.end()) {
-      const auto found = std::ranges::find(slot->second.waiting, number, &State::Waiter::number);
-      waits = found != slot->second.waiting.end();
-      if (waits) found->callback = callback;
-    }
-  }
-  if (!waits) own_cancel.Forget(callback);  // received, aborted or cancelled in the meantime
+    if (!waiter.done) return;
+    waiter.wait.End();
+    waiter.done(Cancelled("the receive of '{}' was cancelled", key));
+  });
 }
 
 void Rendezvous::RecvAsync(const RendezvousKey& key, const CancellationToken& cancel, Done done) {
@@ -202,7 +185,7 @@ void Rendezvous::Abort(const Status& status) {
   for (auto& [key, slot] : slots) {
     for (const Tensor& value : slot.sent) state_->Unpark(value);
     for (State::Waiter& waiter : slot.waiting) {
-      waiter.cancel.Forget(waiter.callback);
+      waiter.wait.End();
       waiter.done(status);
     }
   }

@@ -58,9 +58,14 @@ Status Accumulator::Apply(int64_t local_step, const Tensor& gradient) {
       return InvalidArgument("ConditionalAccumulator '{}': Shape mismatch: expected {}, got {}", options_.name,
                              expected.ToString(), gradient.shape().ToString());
     if (count_ == 0) {
+      RIVULET_ASSIGN_OR_RETURN(
+          MemoryCharge charge,
+          MemoryCharge::Take(options_.memory, gradient.bytes(),
+                             fmt::format("ConditionalAccumulator '{}': a gradient", options_.name)));
       // A copy: the run may reuse the memory of its values.
       RIVULET_ASSIGN_OR_RETURN(sum_, Tensor::Create(gradient.dtype(), gradient.shape()));
       if (sum_.bytes() > 0) std::memcpy(sum_.data(), gradient.data(), sum_.bytes());
+      sum_memory_ = std::move(charge);
     } else {
       AddGradient(sum_, gradient);
     }
@@ -75,6 +80,7 @@ bool Accumulator::TakeFirst(std::shared_ptr<Taker>& taker, Tensor& value) {
   taker = std::move(takers_.front());
   takers_.pop_front();
   value = std::exchange(sum_, Tensor());
+  sum_memory_ = {};
   if (options_.mean) DivideByCount(value, count_);
   count_ = 0;
   ++step_;
@@ -90,7 +96,7 @@ void Accumulator::Serve() {
       MutexLock lock(mutex_);
       if (!TakeFirst(taker, value)) return;
     }
-    taker->cancel.Forget(taker->registration);
+    taker->wait.End();
     taker->done(std::move(value));
   }
 }
@@ -103,9 +109,7 @@ bool Accumulator::Withdraw(const std::shared_ptr<Taker>& taker) {
   return true;
 }
 
-// A taker is called back by whatever takes it out of the list: a gradient, its cancellation, or Abandon. The
-// cancellation is registered without the lock, as it may call at once; hence the second look whether the taker still
-// waits.
+// A taker is called back by whatever takes it out of the list: a gradient, its cancellation, or Abandon.
 void Accumulator::Take(int required, const CancellationToken& cancel, TakeDone done) {
   if (required < 1)
     return done(InvalidArgument("ConditionalAccumulator '{}': Argument num_required must be positive, but was {}",
@@ -113,7 +117,7 @@ void Accumulator::Take(int required, const CancellationToken& cancel, TakeDone d
   auto taker = std::make_shared<Taker>();
   taker->required = required;
   taker->done = std::move(done);
-  taker->cancel = cancel;
+  taker->wait = CancellableWait(cancel);
   bool gone = false;
   {
     MutexLock lock(mutex_);
@@ -121,27 +125,16 @@ void Accumulator::Take(int required, const CancellationToken& cancel, TakeDone d
     if (!gone) takers_.push_back(taker);
   }
   if (gone) return taker->done(Gone());
-  // Once it waits, another thread may answer it, and what holds this accumulator and `cancel` may go with the answer.
+  // Once it waits, another thread may answer it, and what holds this accumulator may go with the answer.
   const std::shared_ptr<Accumulator> keep = shared_from_this();
   Serve();
-  const auto give_up = [weak = weak_from_this(), taker, name = options_.name] {
+  taker->wait.Register([weak = weak_from_this(), taker, name = options_.name] {
     const std::shared_ptr<Accumulator> self = weak.lock();
     if (self == nullptr || !self->Withdraw(taker)) return;
+    taker->wait.End();
     taker->done(Cancelled("ConditionalAccumulator '{}': TakeGrad operation was cancelled", name));
     self->Serve();  // there may be enough for those behind it
-  };
-  const uint64_t registration = taker->cancel.OnCancel(give_up);
-  if (registration == 0) {
-    if (taker->cancel.cancelled()) give_up();
-    return;
-  }
-  bool waits = false;
-  {
-    MutexLock lock(mutex_);
-    waits = std::ranges::find(takers_, taker) != takers_.end();
-    if (waits) taker->registration = registration;
-  }
-  if (!waits) taker->cancel.Forget(registration);
+  });
 }
 
 void Accumulator::SetGlobalStep(int64_t step) {
@@ -179,10 +172,11 @@ void Accumulator::Abandon() {
     abandoned_ = true;
     takers.swap(takers_);
     sum_ = Tensor();
+    sum_memory_ = {};
     count_ = 0;
   }
   for (const std::shared_ptr<Taker>& taker : takers) {
-    taker->cancel.Forget(taker->registration);
+    taker->wait.End();
     taker->done(Gone());
   }
 }

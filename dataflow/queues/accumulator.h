@@ -12,6 +12,8 @@
 #include <string>
 #include <string_view>
 
+#include "dataflow/resources/cancellable_wait.h"
+#include "dataflow/resources/memory_budget.h"
 #include "dataflow/resources/resource_manager.h"
 #include "engine/base/mutex.h"
 #include "engine/base/status.h"
@@ -25,6 +27,7 @@ struct AccumulatorOptions {
   DType dtype = DType::kFloat32;
   Shape shape;       // of gradients; those between two takes have one shape, also where this one is partly unknown
   bool mean = true;  // else the sum
+  std::shared_ptr<MemoryBudget> memory;  // the sum counts against it; null: no limit
 };
 
 // Thread-safe. Takes wait in the order in which they came. Gradients are added in the order in which they came, in
@@ -38,7 +41,8 @@ class Accumulator final : public Resource, public std::enable_shared_from_this<A
   static StatusOr<std::shared_ptr<Accumulator>> Create(AccumulatorOptions options);
 
   // Adds a gradient that was computed at `local_step`; one of an earlier step than the current one is dropped, whatever
-  // its shape. INVALID_ARGUMENT: another type or shape. ABORTED: the container was reset.
+  // its shape. INVALID_ARGUMENT: another type or shape. RESOURCE_EXHAUSTED: the memory has no room for the sum.
+  // ABORTED: the container was reset.
   Status Apply(int64_t local_step, const Tensor& gradient);
   // Waits for `required` gradients. `done` gets the mean (or sum) of all that there are; none is left then, and the
   // current step increases by 1. It is called once, without a lock held, on the thread that made the take possible.
@@ -58,8 +62,7 @@ class Accumulator final : public Resource, public std::enable_shared_from_this<A
   struct Taker {
     int required = 0;
     TakeDone done;
-    CancellationToken cancel;
-    uint64_t registration = 0;  // of the cancellation
+    CancellableWait wait;
   };
   // The first taker and its tensor, where there is enough for it.
   bool TakeFirst(std::shared_ptr<Taker>& taker, Tensor& value) REQUIRES(mutex_);
@@ -72,6 +75,7 @@ class Accumulator final : public Resource, public std::enable_shared_from_this<A
   int64_t step_ GUARDED_BY(mutex_) = 0;
   int count_ GUARDED_BY(mutex_) = 0;
   Tensor sum_ GUARDED_BY(mutex_);
+  MemoryCharge sum_memory_ GUARDED_BY(mutex_);
   std::list<std::shared_ptr<Taker>> takers_ GUARDED_BY(mutex_);
   bool abandoned_ GUARDED_BY(mutex_) = false;
 };

@@ -11,7 +11,8 @@ StatusOr<std::shared_ptr<Resource>> MakeAccumulator(const ResourceContext& conte
   RIVULET_ASSIGN_OR_RETURN(
       std::shared_ptr<Accumulator> accumulator,
       Accumulator::Create({shared_name.empty() ? node.name() : shared_name, node.attr<DType>("dtype"),
-                           node.attr<Shape>("shape"), node.attr<std::string>("reduction_type") == "MEAN"}));
+                           node.attr<Shape>("shape"), node.attr<std::string>("reduction_type") == "MEAN",
+                           context.resource_manager.memory()}));
   return std::shared_ptr<Resource>(std::move(accumulator));
 }
 

@@ -65,13 +65,25 @@ Status Queue::CheckComponents(const Tuple& components, bool rows) const {
   return absl::OkStatus();
 }
 
+// A tensor of one byte takes some hundred, so a queue of many small elements would hold far more than their bytes.
+StatusOr<MemoryCharge> Queue::ChargeFor(size_t bytes) const {
+  constexpr size_t kTensorOverhead = 128;
+  if (options_.memory == nullptr) return MemoryCharge();
+  return MemoryCharge::Take(options_.memory, bytes + kTensorOverhead * options_.component_types.size(),
+                            fmt::format("{}: an element", Described()));
+}
+
 void Queue::Enqueue(Tuple element, const CancellationToken& cancel, EnqueueDone done) {
   if (const Status checked = CheckComponents(element, false); !checked.ok()) return done(checked);
+  size_t bytes = 0;
+  for (const Tensor& component : element) bytes += component.bytes();
+  StatusOr<MemoryCharge> charge = ChargeFor(bytes);
+  if (!charge.ok()) return done(charge.status());
   auto attempt = std::make_shared<Attempt>();
   attempt->kind = Attempt::Kind::kEnqueue;
-  attempt->elements.push_back(std::move(element));
+  attempt->elements.push_back({std::move(element), *std::move(charge)});
   attempt->enqueued = std::move(done);
-  attempt->cancel = cancel;
+  attempt->wait = CancellableWait(cancel);
   Start(std::move(attempt));
 }
 
@@ -81,7 +93,11 @@ void Queue::EnqueueMany(const Tuple& rows, const CancellationToken& cancel, Enqu
   if (count == 0) return done(absl::OkStatus());
   auto attempt = std::make_shared<Attempt>();
   attempt->kind = Attempt::Kind::kEnqueue;
+  size_t row_bytes = 0;
+  for (const Tensor& component : rows) row_bytes += component.bytes() / static_cast<size_t>(count);
   for (int64_t row = 0; row < count; ++row) {
+    StatusOr<MemoryCharge> charge = ChargeFor(row_bytes);
+    if (!charge.ok()) return done(charge.status());
     Tuple element;
     for (const Tensor& component : rows) {
       const std::span<const int64_t> dims = component.shape().dims();
@@ -92,10 +108,10 @@ void Queue::EnqueueMany(const Tuple& rows, const CancellationToken& cancel, Enqu
         std::memcpy(slice->data(), component.data() + static_cast<size_t>(row) * slice->bytes(), slice->bytes());
       element.push_back(*std::move(slice));
     }
-    attempt->elements.push_back(std::move(element));
+    attempt->elements.push_back({std::move(element), *std::move(charge)});
   }
   attempt->enqueued = std::move(done);
-  attempt->cancel = cancel;
+  attempt->wait = CancellableWait(cancel);
   Start(std::move(attempt));
 }
 
@@ -104,7 +120,7 @@ void Queue::Dequeue(const CancellationToken& cancel, DequeueDone done) {
   attempt->kind = Attempt::Kind::kDequeue;
   attempt->wanted = 1;
   attempt->dequeued = std::move(done);
-  attempt->cancel = cancel;
+  attempt->wait = CancellableWait(cancel);
   Start(std::move(attempt));
 }
 
@@ -117,7 +133,7 @@ void Queue::DequeueMany(int64_t n, bool up_to, const CancellationToken& cancel, 
   attempt->kind = up_to ? Attempt::Kind::kDequeueUpTo : Attempt::Kind::kDequeueMany;
   attempt->wanted = n;
   attempt->dequeued = std::move(done);
-  attempt->cancel = cancel;
+  attempt->wait = CancellableWait(cancel);
   if (n == 0) return attempt->dequeued(Assemble(*attempt));
   Start(std::move(attempt));
 }
@@ -143,8 +159,7 @@ void Queue::Close(bool cancel_pending_enqueues, EnqueueDone done) {
 }
 
 // Callbacks are called when the lock is gone, since what they start may come back to this queue. The cancellation is
-// registered only for an attempt that has to wait, and without the lock, as the token may call back at once; hence the
-// second look whether the attempt still waits.
+// registered only for an attempt that has to wait.
 void Queue::Start(std::shared_ptr<Attempt> attempt) {
   const bool dequeue = attempt->dequeued != nullptr;
   // Once it waits, another thread may finish it, and what holds this queue may go with the answer.
@@ -164,23 +179,10 @@ void Queue::Start(std::shared_ptr<Attempt> attempt) {
       std::any_of(finished.begin(), finished.end(), [&](const Finished& each) { return each.attempt == attempt; });
   Tell(std::move(finished));
   if (over) return;
-  // It waits. The token keeps the queue and the attempt; whoever finishes the attempt makes it forget them.
-  const std::weak_ptr<Queue> weak = weak_from_this();
-  const uint64_t registration = attempt->cancel.OnCancel([weak, attempt] {
+  // It waits. The token keeps the attempt; whoever finishes the attempt makes it forget that.
+  attempt->wait.Register([weak = weak_from_this(), attempt] {
     if (const auto queue = weak.lock()) queue->CancelAttempt(attempt);
   });
-  bool forget = false, cancelled = attempt->cancel.cancelled();
-  {
-    MutexLock lock(mutex_);
-    Attempts& line = dequeue ? dequeues_ : enqueues_;
-    if (std::find(line.begin(), line.end(), attempt) != line.end()) {
-      attempt->registration = registration;
-    } else {
-      forget = true;
-    }
-  }
-  if (forget) attempt->cancel.Forget(registration);
-  if (cancelled) CancelAttempt(attempt);
 }
 
 void Queue::CancelAttempt(const std::shared_ptr<Attempt>& attempt) {
@@ -192,7 +194,6 @@ void Queue::CancelAttempt(const std::shared_ptr<Attempt>& attempt) {
     const auto found = std::find(line.begin(), line.end(), attempt);
     if (found == line.end()) return;
     line.erase(found);
-    attempt->registration = 0;  // it is what runs now
     if (dequeue) PutBack(*attempt);
     finished.push_back(
         {attempt, Cancelled("{}: {} operation was cancelled", Described(), dequeue ? "Dequeue" : "Enqueue")});
@@ -204,7 +205,7 @@ void Queue::CancelAttempt(const std::shared_ptr<Attempt>& attempt) {
 void Queue::Tell(std::vector<Finished> finished) {
   for (Finished& each : finished) {
     Attempt& attempt = *each.attempt;
-    if (attempt.registration != 0) attempt.cancel.Forget(attempt.registration);
+    attempt.wait.End();
     if (attempt.enqueued) {
       attempt.enqueued(each.status);
     } else if (!each.status.ok()) {
@@ -305,10 +306,10 @@ uint32_t Queue::NextWord() {
   return block_[words_used_++];
 }
 
-Queue::Tuple Queue::TakeOne() {
-  Tuple element;
+Queue::Element Queue::TakeOne() {
+  Element element;
   if (options_.shuffle) {
-    Tuple& drawn = elements_[NextWord() % elements_.size()];
+    Element& drawn = elements_[NextWord() % elements_.size()];
     element = std::move(drawn);
     if (&drawn != &elements_.back()) drawn = std::move(elements_.back());
     elements_.pop_back();
@@ -320,7 +321,7 @@ Queue::Tuple Queue::TakeOne() {
 }
 
 StatusOr<Queue::Tuple> Queue::Assemble(Attempt& attempt) const {
-  if (attempt.kind == Attempt::Kind::kDequeue) return std::move(attempt.elements.front());
+  if (attempt.kind == Attempt::Kind::kDequeue) return std::move(attempt.elements.front().components);
   Tuple batch;
   for (size_t i = 0; i < options_.component_types.size(); ++i) {
     // Rows of the largest size in each unknown dimension, zero where an element does not reach.
@@ -328,7 +329,8 @@ StatusOr<Queue::Tuple> Queue::Assemble(Attempt& attempt) const {
     for (int axis = 0; axis < row.rank(); ++axis) {
       if (row.dim(axis) != kUnknownDim) continue;
       int64_t largest = 0;
-      for (const Tuple& element : attempt.elements) largest = std::max(largest, element[i].shape().dim(axis));
+      for (const Element& element : attempt.elements)
+        largest = std::max(largest, element.components[i].shape().dim(axis));
       row.set_dim(axis, largest);
     }
     std::vector<int64_t> dims = {static_cast<int64_t>(attempt.elements.size())};
@@ -337,8 +339,8 @@ StatusOr<Queue::Tuple> Queue::Assemble(Attempt& attempt) const {
     const size_t item = SizeOf(rows.dtype());
     const size_t row_bytes = attempt.elements.empty() ? 0 : rows.bytes() / attempt.elements.size();
     std::byte* out = rows.data();
-    for (const Tuple& element : attempt.elements) {
-      const Tensor& value = element[i];
+    for (const Element& element : attempt.elements) {
+      const Tensor& value = element.components[i];
       const int rank = row.rank();
       const int64_t run = rank == 0 ? 1 : value.shape().dim(rank - 1);
       const int64_t runs = value.elements() == 0 ? 0 : value.elements() / run;
@@ -372,8 +374,8 @@ int64_t Queue::size() const {
 size_t Queue::bytes() const {
   MutexLock lock(mutex_);
   size_t total = 0;
-  for (const Tuple& element : elements_)
-    for (const Tensor& component : element) total += component.bytes();
+  for (const Element& element : elements_)
+    for (const Tensor& component : element.components) total += component.bytes();
   return total;
 }
 
@@ -403,6 +405,8 @@ void Queue::Abandon() {
         finished.push_back({attempt, Aborted("{}: its container was reset", Described())});
       line->clear();
     }
+    // Nobody will find the elements again, and a graph that holds the queue's handle may live long.
+    elements_.clear();
   }
   Tell(std::move(finished));
 }

@@ -17,6 +17,8 @@
 #include <string_view>
 #include <vector>
 
+#include "dataflow/resources/cancellable_wait.h"
+#include "dataflow/resources/memory_budget.h"
 #include "dataflow/resources/resource_manager.h"
 #include "engine/base/mutex.h"
 #include "engine/base/philox.h"
@@ -34,8 +36,9 @@ struct QueueOptions {
   int64_t capacity = -1;               // elements; negative: no limit
   bool padding = false;                // DequeueMany pads with zeros along the unknown dimensions of `shapes`
   bool shuffle = false;
-  int64_t min_after_dequeue = 0;  // shuffle: elements that stay to choose from until the queue is closed
-  uint64_t seed = 0, seed2 = 0;   // shuffle
+  int64_t min_after_dequeue = 0;         // shuffle: elements that stay to choose from until the queue is closed
+  uint64_t seed = 0, seed2 = 0;          // shuffle
+  std::shared_ptr<MemoryBudget> memory;  // elements count against it, also those that wait outside; null: no limit
 };
 
 // Thread-safe. With the same order of operations the same elements come out.
@@ -49,8 +52,8 @@ class Queue : public Resource, public std::enable_shared_from_this<Queue> {
   // min_after_dequeue that does not fit below the capacity.
   static StatusOr<std::shared_ptr<Queue>> Create(QueueOptions options);
 
-  // INVALID_ARGUMENT (at once): components of another number, type or shape. CANCELLED: the queue is closed, `cancel`
-  // was cancelled, or a closing cancelled it.
+  // INVALID_ARGUMENT (at once): components of another number, type or shape. RESOURCE_EXHAUSTED (at once): the memory
+  // has no room. CANCELLED: the queue is closed, `cancel` was cancelled, or a closing cancelled it.
   void Enqueue(Tuple element, const CancellationToken& cancel, EnqueueDone done);
   // One element for each row; none of rows = 0 is done at once.
   void EnqueueMany(const Tuple& rows, const CancellationToken& cancel, EnqueueDone done);
@@ -73,15 +76,18 @@ class Queue : public Resource, public std::enable_shared_from_this<Queue> {
  private:
   explicit Queue(QueueOptions options);
 
+  struct Element {
+    Tuple components;
+    MemoryCharge memory;
+  };
   struct Attempt {
     enum class Kind { kEnqueue, kClose, kDequeue, kDequeueMany, kDequeueUpTo };
     Kind kind;
-    std::deque<Tuple> elements;  // still to be put in, or taken so far
-    int64_t wanted = 0;          // elements that a dequeue still lacks
+    std::deque<Element> elements;  // still to be put in, or taken so far
+    int64_t wanted = 0;            // elements that a dequeue still lacks
     EnqueueDone enqueued;
     DequeueDone dequeued;
-    CancellationToken cancel;
-    uint64_t registration = 0;  // of the cancellation
+    CancellableWait wait;
   };
   using Attempts = std::list<std::shared_ptr<Attempt>>;
   // Attempts that are over, with what they are told once the lock is gone.
@@ -97,17 +103,18 @@ class Queue : public Resource, public std::enable_shared_from_this<Queue> {
   enum class Progress { kNone, kSome, kComplete };
   Progress TryEnqueue(Attempt& attempt, Status& status) REQUIRES(mutex_);
   Progress TryDequeue(Attempt& attempt, Status& status) REQUIRES(mutex_);
-  Tuple TakeOne() REQUIRES(mutex_);
+  Element TakeOne() REQUIRES(mutex_);
   void PutBack(Attempt& attempt) REQUIRES(mutex_);
   void Tell(std::vector<Finished> finished);
   StatusOr<Tuple> Assemble(Attempt& attempt) const;
   Status CheckComponents(const Tuple& components, bool rows) const;
+  StatusOr<MemoryCharge> ChargeFor(size_t bytes) const;  // of one element's tensors
   uint32_t NextWord() REQUIRES(mutex_);
   std::string Described() const { return options_.op + " '" + options_.name + "'"; }
 
   const QueueOptions options_;
   mutable Mutex mutex_;
-  std::deque<Tuple> elements_ GUARDED_BY(mutex_);
+  std::deque<Element> elements_ GUARDED_BY(mutex_);
   Attempts enqueues_ GUARDED_BY(mutex_), dequeues_ GUARDED_BY(mutex_);
   bool closed_ GUARDED_BY(mutex_) = false;
   bool abandoned_ GUARDED_BY(mutex_) = false;

@@ -24,6 +24,7 @@ StatusOr<std::shared_ptr<Resource>> MakeQueue(const ResourceContext& context) {
     options.seed = static_cast<uint64_t>(node.attr<int64_t>("seed"));
     options.seed2 = static_cast<uint64_t>(node.attr<int64_t>("seed2"));
   }
+  options.memory = context.resource_manager.memory();
   RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<Queue> queue, Queue::Create(std::move(options)));
   return std::shared_ptr<Resource>(std::move(queue));
 }

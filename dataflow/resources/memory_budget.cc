@@ -22,6 +22,15 @@ void MemoryBudget::Give(size_t bytes) {
   if (outer_ != nullptr) outer_->Give(bytes);
 }
 
+StatusOr<MemoryCharge> MemoryCharge::Take(std::shared_ptr<MemoryBudget> budget, size_t bytes, std::string_view what) {
+  MemoryCharge charge;
+  if (budget == nullptr) return charge;
+  RIVULET_RETURN_IF_ERROR(budget->Take(bytes, what));
+  charge.budget_ = std::move(budget);
+  charge.bytes_ = bytes;
+  return charge;
+}
+
 // Taken before it is allocated: a tensor beyond the limit costs a comparison, and not memory that the machine may not
 // have.
 StatusOr<BudgetedBuffer> BudgetedBuffer::Create(size_t bytes, std::shared_ptr<MemoryBudget> budget,

@@ -33,6 +33,31 @@ class MemoryBudget {
   const std::shared_ptr<MemoryBudget> outer_;
 };
 
+// Bytes that count against a budget as long as this lives, for memory that something else allocates.
+class MemoryCharge {
+ public:
+  MemoryCharge() = default;  // of nothing
+  // RESOURCE_EXHAUSTED: `what` asks for more than the limit leaves.
+  static StatusOr<MemoryCharge> Take(std::shared_ptr<MemoryBudget> budget, size_t bytes, std::string_view what);
+  ~MemoryCharge() { Release(); }
+  MemoryCharge(MemoryCharge&& other) noexcept { *this = std::move(other); }
+  MemoryCharge& operator=(MemoryCharge&& other) noexcept {
+    if (this == &other) return *this;
+    Release();
+    budget_ = std::exchange(other.budget_, nullptr);
+    bytes_ = std::exchange(other.bytes_, 0);
+    return *this;
+  }
+
+ private:
+  void Release() {
+    if (budget_ != nullptr) budget_->Give(bytes_);
+    budget_ = nullptr;
+  }
+  std::shared_ptr<MemoryBudget> budget_;
+  size_t bytes_ = 0;
+};
+
 // Zeroed memory of 64-byte alignment that counts against a budget as long as it lives.
 class BudgetedBuffer {
  public:

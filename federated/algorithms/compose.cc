@@ -143,6 +143,14 @@ StatusOr<Composition> Compose(const Scenario& scenario, const ModelLayout& layou
     RIVULET_RETURN_IF_ERROR(ProtectExamples(scenario, composition));
     return composition;
   }
+  if (const CentralNoise& noise = composition.noise; noise.local()) {
+    composition.mechanisms.push_back({"discrete_laplace",
+                                      {{"fraction_bits", static_cast<double>(noise.fraction_bits)},
+                                       {"clip_units", static_cast<double>(noise.clip_units)},
+                                       {"scale", static_cast<double>(noise.laplace_scale)},
+                                       {"source", std::string(noise.seeded ? "seeded" : "secure")}}});
+    return composition;
+  }
   if (privacy.clip > 0 && !composition.sent_in_clips)
     composition.mechanisms.push_back({"clip", {{"norm", privacy.clip}}});
   if (const CentralNoise& noise = composition.noise; noise.by_clients()) {
@@ -150,6 +158,10 @@ StatusOr<Composition> Compose(const Scenario& scenario, const ModelLayout& layou
                                       {{"fraction_bits", static_cast<double>(noise.fraction_bits)},
                                        {"parameter", noise.each},
                                        {"source", std::string(noise.seeded ? "seeded" : "secure")}}});
+    // Without it the plan is one that older clients take.
+    if (noise.count_units > 0) {
+      composition.mechanisms.back().settings["count_units"] = static_cast<double>(noise.count_units);
+    }
   }
   if (privacy.clip > 0 && privacy.noise > 0) {
     composition.mechanisms.push_back(
@@ -227,6 +239,11 @@ StatusOr<std::shared_ptr<const Plan>> ComposePlan(const Scenario& scenario, cons
   RIVULET_RETURN_IF_ERROR(TakeRule(scenario, composition));
   RIVULET_RETURN_IF_ERROR(CheckServerSchedule(scenario.server.schedule));
   if (!model.has_graph()) RIVULET_RETURN_IF_ERROR(CheckLeavesTrainingAlone(scenario, composition));
+  if (!model.has_graph() && composition.noise.local()) {
+    return InvalidArgument(
+        "[algorithm] name = \"dp_fedavg\" with noise = \"local\": clients of a model without a graph (model.arrays) "
+        "report losses without noise; take a model with a graph");
+  }
   if (!model.has_graph() && scenario.server.download != "f32") {
     return InvalidArgument(
         "server.download is \"{}\", and clients of a model without a graph (model.arrays) read its files in their own "

@@ -25,16 +25,21 @@
 #include "federated/privacy/adaptive_clip.h"
 #include "federated/privacy/banded_noise.h"
 #include "federated/privacy/distributed_noise.h"
+#include "federated/privacy/gaussian.h"
 #include "federated/privacy/sum_noise.h"
 
 namespace rivulet {
 namespace {
 
 constexpr char kSecure[] = "secure", kSeeded[] = "seeded";
-constexpr char kCentral[] = "central", kDistributed[] = "distributed";
+constexpr char kCentral[] = "central", kDistributed[] = "distributed", kLocal[] = "local";
 // Whole numbers of units that float32 holds, and the deviations beyond which a value of noise is never drawn.
 constexpr int kUnitBits = 23;
 constexpr double kReachInDeviations = 12;
+// A discrete Laplace is beyond so many scales once in 10^17, and its value is then moved to the end of the range. A
+// clip of fewer units would be too coarse. A multiplier below the least spends more than epsilon 200 a round.
+constexpr double kReachInScales = 40, kLeastLocalMultiplier = 0.01;
+constexpr int64_t kLeastClipUnits = 16;
 
 Setting NoiseMultiplier() {
   Setting z = Float("noise_multiplier", 1,
@@ -57,11 +62,15 @@ Setting NoiseSource() {
 }
 
 Setting NoiseBy() {
-  Setting by = Text("noise", kCentral,
-                    "`central`: the server adds the noise to the sum, and is trusted with updates. `distributed`: each "
-                    "client adds its share to its own update before it is summed (Kairouz et al. 2021, "
-                    "arXiv:2102.06387), so the server never has a sum without noise. It needs `privacy.secure`.")
-                   .OneOf({kCentral, kDistributed});
+  Setting by =
+      Text("noise", kCentral,
+           "`central`: the server adds the noise to the sum, and is trusted with updates. `distributed`: each "
+           "client adds its share to its own update before it is summed (Kairouz et al. 2021, "
+           "arXiv:2102.06387), so the server never has a sum without noise. It needs `privacy.secure`. `local`: "
+           "each client adds discrete Laplace noise that protects its update alone, from everybody. "
+           "`privacy.clip` is then the largest sum of an update's magnitudes, and one round spends epsilon = 2 / "
+           "`noise_multiplier`.")
+          .OneOf({kCentral, kDistributed, kLocal});
   by.example = "\"distributed\"";
   return by;
 }
@@ -128,7 +137,7 @@ Status CheckNoise(const AlgorithmContext& context) {
         "the noise would be too small; leave it at \"f32\"",
         scenario.update.codec);
   }
-  if (scenario.server.sum_bits != 64 && context.settings.text("noise") == kCentral) {
+  if (scenario.server.sum_bits != 64 && context.settings.text("noise") != kDistributed) {
     return InvalidArgument(
         "[algorithm] name = \"dp_fedavg\" with server.sum_bits = {}: such sums have no room for exact noise; set it to "
         "64",
@@ -153,10 +162,6 @@ Status CheckAdaptive(const AlgorithmContext& context) {
   }
   if (context.settings.integer("bands") > 1) {
     return with("bands", "correlated noise needs one clip in all versions; set bands = 1, or clip_quantile = 0");
-  }
-  if (scenario.secure.on()) {
-    return with(fmt::format("privacy.secure = \"{}\"", scenario.secure.protocol),
-                "clipping adaptively is not available with secure sums; set clip_quantile = 0");
   }
   if (scenario.privacy.noise > 0) {
     return with("privacy.noise", "clients' noise is a multiple of a fixed clip; set privacy.noise = 0");
@@ -223,7 +228,10 @@ Status LetClientsAddNoise(const AlgorithmContext& context, Composition& composit
   CentralNoise& noise = composition.noise;
   PartSpec& delta = composition.aggregation.parts[0];
   const int64_t honest = LeastHonest(scenario.secure), most = MostUpdatesOf(scenario);
-  const double each = noise.multiplier * noise.clip / std::sqrt(static_cast<double>(honest));
+  const double of_sums = noise.count_deviation > 0
+                             ? privacy::UpdateMultiplierFor(noise.multiplier, noise.count_deviation)
+                             : noise.multiplier;
+  const double each = of_sums * noise.clip / std::sqrt(static_cast<double>(honest));
   const double reach = noise.clip * (1 + 0x1p-20) + kReachInDeviations * each;
   const int reach_bits = static_cast<int>(std::ceil(std::log2(reach)));
   if (reach_bits < -30 || reach_bits > 30) {
@@ -235,15 +243,84 @@ Status LetClientsAddNoise(const AlgorithmContext& context, Composition& composit
   const int of_words = static_cast<int>(scenario.server.sum_bits) - 2 - reach_bits - count_bits;
   noise.fraction_bits = std::min(kUnitBits - reach_bits, of_words);
   const int64_t elements = context.layout.parameters();
-  const auto sized =
-      privacy::SizeDistributedNoise({.multiplier = noise.multiplier,
-                                     .sensitivity = privacy::NormInUnits({noise.clip, elements, noise.fraction_bits}),
-                                     .dimension = elements,
-                                     .least_honest = honest,
-                                     .most_clients = most});
+  const double sensitivity = privacy::NormInUnits({noise.clip, elements, noise.fraction_bits});
+  double multiplier = noise.multiplier;
+  if (noise.count_deviation > 0) {
+    const auto count = privacy::CountUnitsFor(noise.multiplier, noise.count_deviation, sensitivity);
+    if (!count.ok()) return refuse(Message(count.status()));
+    noise.count_units = count->units;
+    multiplier = privacy::UpdateMultiplierFor(noise.multiplier, count->deviation);
+  }
+  const auto sized = privacy::SizeDistributedNoise({.multiplier = multiplier,
+                                                    .sensitivity = sensitivity,
+                                                    .dimension = elements + (noise.count_units > 0 ? 1 : 0),
+                                                    .least_honest = honest,
+                                                    .most_clients = most});
   if (!sized.ok()) return refuse(Message(sized.status()));
   noise.contributors = honest;
   noise.each = sized->each.value();
+  return absl::OkStatus();
+}
+
+// The multiplier of Gaussian noise that spends, with one client exchanged, at least what pure epsilon does: the
+// trade-off curve of the Gaussian goes through the corner of that of epsilon, and is convex (Liu et al. 2022,
+// arXiv:2210.09269). Ledgers of sites add up such multipliers.
+double GaussianMultiplierOf(double epsilon) {
+  const double corner = 1 / (1 + std::exp(epsilon));  // P[N(0, 1) < -mu / 2], mu of the whole difference
+  double low = 0, high = 100;
+  for (int step = 0; step < 100; ++step) {
+    const double mu = (low + high) / 2;
+    (privacy::NormalCdf(-mu / 2) > corner ? low : high) = mu;
+  }
+  return 2 / high;
+}
+
+// Noise of each client that protects its update from everybody who reads it. Nothing else that tells of its data may
+// leave it.
+Status LetClientsProtectThemselves(const AlgorithmContext& context, Composition& composition) {
+  const Scenario& scenario = context.scenario;
+  const auto refuse = [](std::string_view reason) {
+    return InvalidArgument("[algorithm] name = \"dp_fedavg\" with noise = \"local\": {}", reason);
+  };
+  if (context.settings.number("clip_quantile") > 0) {
+    return refuse("whether an update was clipped would leave its client without noise; set clip_quantile = 0");
+  }
+  if (context.settings.integer("bands") > 1) {
+    return refuse("clients cannot correlate the noise of versions; set bands = 1");
+  }
+  if (scenario.secure.on()) {
+    return refuse(
+        "each update has all of its noise, and needs no secure sum; set privacy.secure = \"none\", or noise = "
+        "\"distributed\", whose sums have less noise");
+  }
+  if (scenario.privacy.noise > 0) return refuse("privacy.noise adds other noise of each client; set it to 0");
+  if (scenario.evaluation.federated_every > 0) {
+    return refuse("clients would measure versions without noise; set evaluation.federated_every to 0");
+  }
+  CentralNoise& noise = composition.noise;
+  if (noise.multiplier < kLeastLocalMultiplier) {
+    return refuse(
+        fmt::format("one round would spend epsilon {:g}, which is no protection; set noise_multiplier to {:g} "
+                    "or more",
+                    2 / noise.multiplier, kLeastLocalMultiplier));
+  }
+  const int reach_bits = static_cast<int>(std::ceil(std::log2(noise.clip * (1 + kReachInScales * noise.multiplier))));
+  noise.fraction_bits = kUnitBits - reach_bits;
+  noise.clip_units = static_cast<int64_t>(std::floor(std::ldexp(noise.clip, noise.fraction_bits)));
+  if (noise.clip_units < kLeastClipUnits) {
+    return refuse(fmt::format("beside its noise an update would have {} units of 24 bits; lower noise_multiplier",
+                              noise.clip_units));
+  }
+  if (reach_bits < -30 || reach_bits > 30) {
+    return refuse(fmt::format("values reach 2^{} with their noise, and sums take 2^-30 to 2^30; change privacy.clip",
+                              reach_bits));
+  }
+  noise.laplace_scale = static_cast<int64_t>(std::ceil(noise.multiplier * static_cast<double>(noise.clip_units)));
+  const double epsilon = 2 * static_cast<double>(noise.clip_units) / static_cast<double>(noise.laplace_scale);
+  noise.claimed = GaussianMultiplierOf(epsilon);
+  noise.sampling_rate = 1;  // who reads an update knows whose it is
+  composition.aggregation.parts[0].value_bits = reach_bits;
+  for (PassBuilder& pass : composition.passes) pass.reports.clear();
   return absl::OkStatus();
 }
 
@@ -284,14 +361,18 @@ StatusOr<Composition> DpFedAvg(const AlgorithmContext& context) {
   if (context.settings.text("noise") == kDistributed) {
     RIVULET_RETURN_IF_ERROR(LetClientsAddNoise(context, composition));
   }
+  if (context.settings.text("noise") == kLocal) {
+    RIVULET_RETURN_IF_ERROR(LetClientsProtectThemselves(context, composition));
+  }
   return composition;
 }
 
 RIVULET_ALGORITHM(
     dp_fedavg_registration, "dp_fedavg", "McMahan et al. 2018, arXiv:1710.06963, algorithm 1",
     "Federated averaging with differential privacy: each client clips its update to the norm `privacy.clip`, and their "
-    "sum gets exact discrete Gaussian noise, from a trusted server or from the clients. All updates count the same, "
-    "and the sum is divided by `server.clients_per_round` for any number of updates. Each round has its epsilon, and "
+    "sum gets exact discrete Gaussian noise, from a trusted server or from the clients. Or each update gets discrete "
+    "Laplace noise. All updates count the same, and the sum is divided by `server.clients_per_round` for any number of "
+    "updates. Each round has its epsilon, and "
     "`privacy.epsilon` ends the run.",
     {NoiseMultiplier(), NoiseSource(), NoiseBy(), Bands(), ClipQuantile(), ClipLearningRate(), ClipCountStddev()},
     DpFedAvg,

@@ -12,8 +12,8 @@ constexpr double kRounding = 0x1p-20;
 constexpr double kMostDeviations = 12;
 
 // The least power of two that no value of an update exceeds.
-int ValueBits(const PrivacyConfig& privacy) {
-  const double largest = privacy.clip * (1 + kRounding) * (1 + kMostDeviations * privacy.noise);
+int ValueBits(double clip, double noise) {
+  const double largest = clip * (1 + kRounding) * (1 + kMostDeviations * noise);
   return static_cast<int>(std::clamp(std::ceil(std::log2(largest)), -30.0, 31.0));
 }
 
@@ -22,8 +22,13 @@ bool DrawsBlindly(const std::string& selector) {
   return selector == "uniform" || selector == "round_robin" || selector == "poisson" || selector == "spaced";
 }
 
+// A sum of fewer clients would have less of their noise than it is charged for.
+int64_t MinSurvivors(const Scenario& scenario, const Composition& composition) {
+  return std::max(scenario.secure.min_survivors, composition.noise.contributors);
+}
+
 // A version is measured by a cohort of its own, whose figures are summed as updates are.
-Status CheckMeasurements(const Scenario& scenario) {
+Status CheckMeasurements(const Scenario& scenario, int64_t min_survivors) {
   const EvaluationConfig& evaluation = scenario.evaluation;
   if (evaluation.federated_every == 0) return absl::OkStatus();
   const int64_t clients =
@@ -34,7 +39,7 @@ Status CheckMeasurements(const Scenario& scenario) {
         "{} is {}, and {} clients measure a version (evaluation.federated_clients); raise that, or lower {}", key,
         least, clients, key);
   };
-  RIVULET_RETURN_IF_ERROR(check("privacy.min_survivors", scenario.secure.min_survivors));
+  RIVULET_RETURN_IF_ERROR(check("privacy.min_survivors", min_survivors));
   if (scenario.secure.protocol == "arithmetic") return absl::OkStatus();
   return check("privacy.min_cohort", scenario.secure.min_cohort);
 }
@@ -60,7 +65,8 @@ Status CheckGoesWithSecureSums(const Scenario& scenario, const Composition& comp
         "a mean",
         secure, scenario.algorithm.name, composition.aggregation.rule);
   }
-  if (!composition.numbers.empty()) {
+  // Adaptive clipping moves its number by a sum.
+  if (!composition.numbers.empty() && !composition.sent_in_clips) {
     return InvalidArgument("{} hides each client's loss, by which algorithm.name = \"{}\" steers; choose another",
                            secure, scenario.algorithm.name);
   }
@@ -78,7 +84,7 @@ Status CheckGoesWithSecureSums(const Scenario& scenario, const Composition& comp
         "{}, and an update in words is of use in its own attempt alone; set server.checkpoint_reports to false",
         secure);
   }
-  return CheckMeasurements(scenario);
+  return CheckMeasurements(scenario, MinSurvivors(scenario, composition));
 }
 
 }  // namespace
@@ -93,14 +99,16 @@ Status SetSecureSums(const Scenario& scenario, Composition& composition) {
   }
   SecureSum& secure = composition.aggregation.secure;
   secure.protocol = scenario.secure.protocol;
-  secure.min_survivors = scenario.secure.min_survivors;
+  secure.min_survivors = MinSurvivors(scenario, composition);
   secure.min_cohort = std::max(scenario.secure.min_cohort, secure.min_survivors);
   secure.max_colluding = scenario.secure.max_colluding;
   secure.drop_out = scenario.secure.drop_out;
   secure.least_sum = scenario.secure.least_sum;
   // Exact noise on the sums takes no finer ones than its algorithm chose.
   const int least = composition.noise.any() ? composition.aggregation.parts.at(0).value_bits : -30;
-  for (PartSpec& part : composition.aggregation.parts) part.value_bits = std::max(least, ValueBits(scenario.privacy));
+  const double clip = composition.sent_in_clips ? 1 : scenario.privacy.clip;
+  for (PartSpec& part : composition.aggregation.parts)
+    part.value_bits = std::max(least, ValueBits(clip, scenario.privacy.noise));
   return absl::OkStatus();
 }
 

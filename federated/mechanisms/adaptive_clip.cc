@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "federated/mechanisms/flat_values.h"
 #include "federated/mechanisms/mechanism.h"
 
 namespace rivulet {
@@ -17,16 +18,9 @@ class ClipToNumber final : public Mechanism {
     if (found == declared.end() || !(found->second > 0) || !std::isfinite(found->second)) {
       return InvalidArgument("the task has no number \"clip\" above 0, and its update cannot be clipped");
     }
-    double squares = 0;
-    for (const std::span<float> part : parts) {
-      for (const float value : part) squares += static_cast<double>(value) * value;
-    }
-    const double clip = found->second, length = std::sqrt(squares);
+    const double clip = found->second, length = NormOf(parts);
     const bool longer = length > clip;  // NaN is left for the coordinator to refuse
-    const double factor = 1 / (longer ? length : clip);
-    for (const std::span<float> part : parts) {
-      for (float& value : part) value = static_cast<float>(value * factor);
-    }
+    for (const std::span<float> part : parts) ScaleBy(part, 1 / (longer ? length : clip));
     declared["unclipped"] = longer ? -1 : 1;
     return absl::OkStatus();
   }

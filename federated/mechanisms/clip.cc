@@ -1,7 +1,6 @@
 // "clip": all values of an update times min(1, norm / ‖update‖), the norm over all its parts (McMahan et al. 2018,
 // arXiv:1710.06963, flat clipping). So no client says more than `norm`, to within the rounding of float32.
-#include <cmath>
-
+#include "federated/mechanisms/flat_values.h"
 #include "federated/mechanisms/mechanism.h"
 
 namespace rivulet {
@@ -11,18 +10,11 @@ class Clip final : public Mechanism {
  public:
   explicit Clip(double norm) : norm_(norm) {}
 
-  // Squares are summed in wire order and in double, so that every machine scales by the same number.
+  // Squares are summed in a fixed order and in double, so that every machine scales by the same number.
   Status Apply(std::span<const std::span<float>> parts, Draws&, Scalars&) const override {
-    double squares = 0;
-    for (const std::span<float> part : parts) {
-      for (const float value : part) squares += static_cast<double>(value) * value;
-    }
-    const double length = std::sqrt(squares);
+    const double length = NormOf(parts);
     if (!(length > norm_)) return absl::OkStatus();  // NaN is left for whoever folds
-    const double factor = norm_ / length;
-    for (const std::span<float> part : parts) {
-      for (float& value : part) value = static_cast<float>(value * factor);
-    }
+    for (const std::span<float> part : parts) ScaleBy(part, norm_ / length);
     return absl::OkStatus();
   }
 

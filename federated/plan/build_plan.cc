@@ -169,7 +169,7 @@ Status AddPass(const PassBuilder& builder, const Scenario& scenario, const Model
   pass.set_other_gradient_by(builder.also_by);
   pass.set_training(true);
   // A loss tells of examples, and has no noise.
-  if (scenario.privacy.unit != "example") {
+  if (scenario.privacy.unit != "example" && !builder.reports.empty()) {
     proto::PassScalarDef& loss = *pass.add_scalars();
     loss.set_name(builder.reports);
     loss.set_tensor(model.train_loss);

@@ -31,7 +31,8 @@ struct PassBuilder {
   std::function<Output(LossScope& f)> loss;
   // 0: the scenario's [client].
   int64_t epochs = 0, batch_size = 0;
-  // What the loss of the first instance is declared as; "train_loss" is the history's.
+  // What the loss of the first instance is declared as; "train_loss" is the history's, and "" keeps a training loss to
+  // the client.
   std::string reports = "train_loss";
   // Of a pass that only reports: what the losses of the other instances are declared as, in their order.
   std::vector<std::string> reports_too;
@@ -57,8 +58,9 @@ struct TaskPolicy {
   double staleness_exponent = 0;  // an update τ versions late counts 1 / (1 + τ)^this
 };
 
-// Noise in the integer sums of each version: added by the server (federated/privacy/sum_noise.h), or by each client to
-// its own update (federated/privacy/distributed_noise.h).
+// Noise in the integer sums of each version: added by the server (federated/privacy/sum_noise.h), by each client to its
+// share of the sum (federated/privacy/distributed_noise.h), or by each client so that its update alone is protected
+// (federated/mechanisms/discrete_laplace.cc).
 struct CentralNoise {
   double multiplier = 0;       // deviation over the clip; 0: none
   double clip = 0;             // largest norm of an update
@@ -73,8 +75,14 @@ struct CentralNoise {
   int64_t contributors = 0;
   double each = 0;
   int fraction_bits = 0;
+  // Of noise by clients with adaptive clipping: units in each 1 that is counted, a power of two; 0: nothing is counted.
+  int64_t count_units = 0;
+  // Of noise by clients that protects each update alone: the scale of its discrete Laplace law and the largest L1 norm
+  // of an update, in these units; 0: not so.
+  int64_t laplace_scale = 0, clip_units = 0;
   bool any() const { return multiplier > 0; }
   bool by_clients() const { return contributors > 0; }
+  bool local() const { return laplace_scale > 0; }
 };
 
 struct Composition {

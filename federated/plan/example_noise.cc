@@ -5,8 +5,9 @@
 namespace rivulet {
 namespace {
 
-// A step of the expected size takes two programs, and few draws take a third.
-constexpr int64_t kRowsOfMany = 8;
+// A step of the expected size takes two programs, and few draws take a third. Large batches take more: the rounding of
+// a program's sum grows with the square of its rows, and noise pays for it.
+constexpr int64_t kRowsOfMany = 8, kMostRows = 128;
 
 double NumberOf(const SettingValues& settings, const char* name, double otherwise) {
   const auto found = settings.find(name);
@@ -35,7 +36,7 @@ std::optional<ExampleNoise> ExampleNoiseOf(const Plan& plan) {
 
 int64_t ExampleRows(int64_t batch_size) {
   const int64_t half = (batch_size + 1) / 2;
-  return std::max<int64_t>(kRowsOfMany, (half + kRowsOfMany - 1) / kRowsOfMany * kRowsOfMany);
+  return std::clamp<int64_t>((half + kRowsOfMany - 1) / kRowsOfMany * kRowsOfMany, kRowsOfMany, kMostRows);
 }
 
 Status CheckExampleTraining(const Plan& plan) {

@@ -5,6 +5,10 @@
 // - 1/2. Adding or removing a client changes the sum of these by 1.
 #pragma once
 
+#include <cstdint>
+
+#include "engine/base/status.h"
+
 namespace rivulet::privacy {
 
 struct AdaptiveClip {
@@ -25,5 +29,16 @@ double CombinedMultiplier(double update_multiplier, double count_deviation);
 // The update_multiplier for which CombinedMultiplier is `combined`: the paper's z_delta. Infinite where count_deviation
 // alone spends all of it (count_deviation <= combined).
 double UpdateMultiplierFor(double combined, double count_deviation);
+
+// A count in units of the updates' noise, as clients add it: each 1 that is counted is `units`, a power of two, so that
+// their noised counts are exact in binary. `deviation` is that of the noise over a 1: at least the wanted one, at most
+// twice as much.
+struct CountUnits {
+  int64_t units = 1;
+  double deviation = 0;
+};
+// `sensitivity`: the updates' norm in units. OUT_OF_RANGE: not even one unit has that deviation; finer units are
+// needed.
+StatusOr<CountUnits> CountUnitsFor(double combined, double count_deviation, double sensitivity);
 
 }  // namespace rivulet::privacy

@@ -11,6 +11,11 @@ namespace {
 using scenario::Key;
 using scenario::Keys;
 
+// Operation keys that the plan states where single examples are protected: each client keeps its budget by them.
+bool IsBudgetInPlan(const Scenario& scenario, const std::string& key) {
+  return scenario.privacy.unit == "example" && (key == "privacy.epsilon" || key == "privacy.delta");
+}
+
 // The values of all keys of class "plan", as a file would have them. Of a file that the plan is built from it is
 // whether there is one: where it lies may change.
 std::map<std::string, std::string> PlanKeysOf(const Scenario& scenario) {
@@ -26,6 +31,7 @@ std::map<std::string, std::string> PlanKeysOf(const Scenario& scenario) {
         if (!key.section().starts_with("data")) values[key.name()] = value == "\"\"" ? "absent" : "a file";
         break;
       case KeyClass::kOperation:
+        if (IsBudgetInPlan(scenario, key.name())) values[key.name()] = value;
         break;
     }
   }
@@ -63,6 +69,12 @@ std::optional<Difference> FirstDifference(const Scenario& stored, const Scenario
 Status CheckSamePlanKeys(const Scenario& stored, const Scenario& now, bool only_given) {
   const std::optional<Difference> other = FirstDifference(stored, now, only_given);
   if (!other) return absl::OkStatus();
+  if (IsBudgetInPlan(stored, other->key)) {
+    return FailedPrecondition(
+        "{} was {} when the run began, and is {} now. With privacy.unit = \"example\" it is in the plan that clients "
+        "have, and each keeps its account by it; set it back, or start a new run",
+        other->key, other->was, other->is);
+  }
   return FailedPrecondition(
       "{} was {} when the run began, and is {} now. It affects the run's results (its class is \"plan\"); only keys of "
       "the classes \"operation\" and \"place\" may change: start a new run",

@@ -407,6 +407,27 @@ TEST_F(AggregatorTest, NamesOfAggregatorsAndClients_AreNotMixedUp) {
   coordinator_->Stop();
 }
 
+// Once the parent has answered for its client; an aggregator below that is told to ask again would ask for ever.
+TEST_F(AggregatorTest, UnknownTaskOfAClientBelow_IsSaidToBeUnknown) {
+  Start();
+  auto aggregator = AggregatorOf("middle", root_);
+  CoordinatorApi& middle = aggregator->aggregator();
+  const PollRequest poll = AggregatorPoll("leaf", 1, {"client-00002"});
+  ASSERT_OK(middle.Poll(poll));
+  Caller leaf = poll.caller;
+  leaf.run_id = coordinator_->run_id();
+  const TaskId task = TaskIdOf(leaf.run_id, {.round = 9, .attempt = 1, .client_id = "client-00002"});
+  Status told;
+  do {
+    told = middle.Submit(leaf, {.task = task, .bytes = 4}).status();
+  } while (absl::IsUnavailable(told));
+  EXPECT_THAT(told, StatusIs(absl::StatusCode::kNotFound, HasSubstr(task)));
+  const TaskId others = TaskIdOf(leaf.run_id, {.round = 9, .attempt = 1, .client_id = "client-00003"});
+  EXPECT_THAT(middle.Submit(leaf, {.task = others, .bytes = 4}),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("'leaf'")));
+  coordinator_->Stop();
+}
+
 TEST_F(AggregatorTest, SecondProcessOfAnAggregator_TakesThePlaceOfTheFirst) {
   Start();
   ASSERT_OK(coordinator_->Poll(AggregatorPoll("north", 1, {})));

@@ -107,6 +107,12 @@ TEST(PrivateRun, Budget_EndsTheRunBeforeTheRoundThatWouldExceedIt) {
   options.resume = "latest";
   ASSERT_OK(RunTiny(options, PrivateParts(false), kPrivateClients));
   EXPECT_THAT(ReadStored(folder.db()).rounds, SizeIs(3));
+  // With less it is over: what was spent stays spent.
+  const std::optional<double> spent = stored.rounds.back().epsilon;
+  options.scenario.privacy.epsilon = EpsilonAfter(1, 2) * 1.01;
+  ASSERT_OK(RunTiny(options, PrivateParts(false), kPrivateClients));
+  EXPECT_THAT(ReadStored(folder.db()).rounds, SizeIs(3));
+  EXPECT_EQ(ReadStored(folder.db()).rounds.back().epsilon, spent);
   options.scenario.privacy.epsilon = EpsilonAfter(5, 2) * 1.01;
   ASSERT_OK(RunTiny(options, PrivateParts(false), kPrivateClients));
   stored = ReadStored(folder.db());

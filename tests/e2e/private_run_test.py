@@ -113,6 +113,51 @@ class PrivateRuns(RivuletTest):
             if path.is_file() and path != key:
                 self.assertNotIn(secret.encode(), path.read_bytes(), path)
 
+    def test_a_clients_account_is_in_its_state_and_goes_on_in_its_next_run(self):
+        two = ["--set", "data.partition.clients=2", "--set", "server.clients_per_round=2", "--set", "server.min_reports=2"]
+        self.run_rivulet("data", "partition", self.scenario, "--out", self.path("records"), *two, code=0)
+        seen = []
+        for rounds in (2, 1):
+            coordinator = self.start("coordinator", self.scenario, *two, *self.EXAMPLES, "--rounds", str(rounds), "--listen", "127.0.0.1:0",
+                                     "--insecure", "--db", "runs.sqlite")
+            port = coordinator.stdout.readline().strip().rsplit(":", 1)[-1]
+            clients = [subprocess.Popen(
+                [CLIENT, "--coordinator", f"127.0.0.1:{port}", "--insecure", "--name", f"client-{i:05}", "--data",
+                 f"train=records/client-{i:05}.tfrecord", "--state", f"state-{i}"],
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder) for i in range(2)]
+            self.processes += clients
+            said = [client.communicate(timeout=120)[1] for client in clients]
+            coordinator.communicate(timeout=60)
+            self.assertEqual([client.returncode for client in clients], [0, 0], said)
+            accounts = [json.loads(self.run_rivulet("privacy", "accounts", f"state-{i}", "--json", code=0).out) for i in range(2)]
+            for i, account in enumerate(accounts):
+                self.assertEqual([one["client"] for one in account], [f"client-{i:05}"])
+            seen.append(accounts[0][0])
+            self.assertEqual(self.query("SELECT count(*) FROM client_rounds WHERE train_loss IS NOT NULL"), [(0,)])
+        self.assertEqual((self.folder / "state-0/examples/noise.key").stat().st_mode & 0o777, 0o600)
+        self.assertNotEqual((self.folder / "state-0/examples/noise.key").read_text(), (self.folder / "state-1/examples/noise.key").read_text())
+        self.assertEqual(seen[1]["steps"], seen[0]["steps"] // 2 * 3)
+        self.assertGreater(seen[1]["epsilon"], seen[0]["epsilon"])
+
+    def test_local_noise_says_what_each_client_spends(self):
+        local = ["--set", "algorithm.name=dp_fedavg", "--set", "algorithm.noise=local", "--set", "algorithm.noise_multiplier=8", "--set",
+                 "privacy.clip=0.5"]
+        self.simulate(*local, db="a.sqlite")
+        rounds = self.query("SELECT round, epsilon, participant_epsilon, noise_multiplier FROM rounds ORDER BY round", db="a.sqlite")
+        for round, epsilon, participants, multiplier in rounds:
+            self.assertEqual(epsilon, participants)
+            one = json.loads(self.run_rivulet("privacy", "epsilon", "--noise", "discrete-laplace", "--relation", "replace-one", "--sigma",
+                                              repr(multiplier), "--sensitivity", "1000", "--dimension", "100", "--rounds", str(round),
+                                              "--delta", "1e-5", "--json", code=0).out)
+            self.assertAlmostEqual(epsilon, one["epsilon"], delta=1e-6 * epsilon)
+        self.assertEqual(self.query("SELECT count(*) FROM client_rounds WHERE train_loss IS NOT NULL", db="a.sqlite"), [(0,)])
+        shown = self.run_rivulet("runs", "show", "latest", "--db", self.path("a.sqlite"), code=0).out
+        self.assertIn("of a client that took part in every", " ".join(shown.split()))
+        self.assertIn("epsilon 0.25 of each task", " ".join(shown.split()))
+        refused = self.run_rivulet("simulate", self.scenario, "--db", self.path("b.sqlite"), *local, "--set", "privacy.secure=arithmetic",
+                                   code=2)
+        self.assertIn('set privacy.secure = "none"', refused.err)
+
     def test_workers_change_no_bit_of_single_examples(self):
         models = []
         for workers in (1, 2, 3):

@@ -199,6 +199,43 @@ TEST_F(CountingTest, AdaptiveClip_FollowsTheNormsHoweverItIsRun) {
   }
 }
 
+// Each update is protected alone, so that a simulation and a deployment spend the same, whoever is drawn. One task has
+// epsilon 2 / noise_multiplier, and a client's tasks add up. Nothing else that tells of its data leaves a client.
+TEST_F(CountingTest, LocalNoise_IsChargedByTheTask_AndLeavesNoLoss) {
+  Scenario scenario = CountingScenario();
+  scenario.run.rounds = 3;
+  scenario.algorithm = {
+      .name = "dp_fedavg",
+      .settings = {
+          {"noise_multiplier", 8.0}, {"noise_source", std::string("seeded")}, {"noise", std::string("local")}}};
+  scenario.privacy.clip = 0.1;
+  const Trace one = Simulate(scenario, 1, "one.sqlite");
+  ASSERT_OK(one.status);
+  EXPECT_EQ(Simulate(scenario, 3, "three.sqlite").digests, one.digests);
+  EXPECT_EQ(Deploy(scenario, "deployed.sqlite").digests, one.digests);
+  EXPECT_OK(Replay({.scenario = scenario, .db_path = Path("three.sqlite"), .run = "latest", .workers = 2}).status());
+  for (const char* db : {"one.sqlite", "deployed.sqlite"}) {
+    ASSERT_OK_AND_ASSIGN(const auto history, History::Open(Path(db), History::Access::kReadOnly));
+    const std::string run = history->ResolveRun("latest")->run_id;
+    ASSERT_OK_AND_ASSIGN(const std::vector<RoundRow> rounds, history->Rounds(run));
+    ASSERT_THAT(rounds, SizeIs(3));
+    for (const RoundRow& round : rounds) {
+      EXPECT_NEAR(*round.noise_multiplier, 8, 1e-3);
+      EXPECT_GE(*round.noise_multiplier, 8);
+      EXPECT_LE(*round.epsilon, 2.0 / 8 * static_cast<double>(round.round) * (1 + 1e-4)) << "tasks add up at most";
+      EXPECT_GT(*round.epsilon, 0.9 * 2.0 / 8 * static_cast<double>(round.round));
+      EXPECT_EQ(round.participant_epsilon, round.epsilon);
+    }
+    ASSERT_OK_AND_ASSIGN(const std::vector<ClientRoundRow> rows, history->ClientRounds(run));
+    for (const ClientRoundRow& row : rows) EXPECT_EQ(row.train_loss, std::nullopt) << row.client_id;
+  }
+  scenario.privacy.epsilon = 0.6;
+  ASSERT_OK(Simulate(scenario, 2, "budget.sqlite").status);
+  ASSERT_OK_AND_ASSIGN(const auto history, History::Open(Path("budget.sqlite"), History::Access::kReadOnly));
+  ASSERT_OK_AND_ASSIGN(const std::vector<RoundRow> rounds, history->Rounds(history->ResolveRun("latest")->run_id));
+  EXPECT_THAT(rounds, SizeIs(2)) << "three tasks have epsilon 0.75";
+}
+
 // Who is there of a deployment's members is not known beforehand, and who fails is replaced.
 TEST_F(CountingTest, FixedCohorts_AreAccountedForAsASampleInSimulationsAlone) {
   Scenario scenario = CountingScenario();

@@ -133,6 +133,17 @@ class SecureRunsTest : public SimulatorTest {
     return Deploy(scenario, db, changed);
   }
 
+  // Of each attempt: the multiplier of its noise, and epsilon against viewers of the models.
+  std::vector<std::pair<double, double>> SpendOf(const std::string& db) {
+    const auto history = History::Open(Path(db), History::Access::kReadOnly);
+    EXPECT_OK(history);
+    const auto rounds = (*history)->Rounds((*history)->ResolveRun("latest")->run_id);
+    EXPECT_OK(rounds);
+    std::vector<std::pair<double, double>> spent;
+    for (const RoundRow& round : *rounds) spent.emplace_back(round.noise_multiplier.value(), round.epsilon.value());
+    return spent;
+  }
+
   const testing::TestAuthority& authority_ = testing::SharedAuthority();
 };
 

@@ -39,6 +39,72 @@ TEST_F(SecureRunsTest, WordsOf32Bits_AreThoseOfPlainSums) {
   EXPECT_EQ(secure.digests, plain.digests);
 }
 
+// Noise by the clients is in their words before the masks are: the versions of sums without keys, charged for the
+// smallest sum that the protocol lets anybody read.
+TEST_F(SecureRunsTest, NoiseOfClients_UnderMasks_IsThatOfArithmeticSums) {
+  Scenario scenario = Plain("dp_fedavg");
+  scenario.algorithm.settings = {
+      {"noise_multiplier", 2.0}, {"noise_source", std::string("seeded")}, {"noise", std::string("distributed")}};
+  scenario.secure.min_survivors = 4;
+  scenario.secure.least_sum = 4;
+  scenario.secure.max_colluding = 1;
+  Scenario arithmetic = scenario;
+  arithmetic.secure.protocol = "arithmetic";
+  for (const int64_t bits : {64, 32}) {
+    SCOPED_TRACE(bits);
+    scenario.server.sum_bits = arithmetic.server.sum_bits = bits;
+    const Trace without_keys = Simulate(arithmetic, 2, fmt::format("arithmetic-{}.sqlite", bits));
+    ASSERT_OK(without_keys.status);
+    ASSERT_THAT(without_keys.digests, SizeIs(3));
+    const std::string deployed = fmt::format("deployed-{}.sqlite", bits);
+    const Trace agents = Run(Secure(scenario), deployed);
+    ASSERT_OK(agents.status);
+    EXPECT_EQ(agents.digests, without_keys.digests);
+    const std::string simulated = fmt::format("simulated-{}.sqlite", bits);
+    const Trace sites = Simulate(Secure(scenario), 3, simulated);
+    ASSERT_OK(sites.status);
+    EXPECT_EQ(sites.digests, without_keys.digests);
+    for (const std::string& db : {deployed, simulated})
+      EXPECT_EQ(SpendOf(db), SpendOf(fmt::format("arithmetic-{}.sqlite", bits)));
+  }
+}
+
+// The clip of a version follows a count that only words have.
+TEST_F(SecureRunsTest, ClipThatFollowsTheNorms_UnderMasks_IsThatOfArithmeticSums) {
+  for (const std::string by : {"central", "distributed"}) {
+    SCOPED_TRACE(by);
+    Scenario scenario = Plain("dp_fedavg");
+    scenario.algorithm.settings = {{"noise_multiplier", 0.5},
+                                   {"noise_source", std::string("seeded")},
+                                   {"noise", by},
+                                   {"clip_quantile", 0.5},
+                                   {"clip_count_stddev", 1.0}};
+    scenario.secure.min_survivors = scenario.secure.least_sum = 4;
+    Scenario arithmetic = scenario;
+    arithmetic.secure.protocol = "arithmetic";
+    const Trace without_keys = Simulate(arithmetic, 2, by + "-arithmetic.sqlite");
+    ASSERT_OK(without_keys.status);
+    const Trace agents = Run(Secure(scenario), by + "-deployed.sqlite");
+    ASSERT_OK(agents.status);
+    EXPECT_EQ(agents.digests, without_keys.digests);
+    EXPECT_EQ(Simulate(Secure(scenario), 3, by + "-simulated.sqlite").digests, without_keys.digests);
+    EXPECT_EQ(SpendOf(by + "-deployed.sqlite"), SpendOf(by + "-arithmetic.sqlite"));
+  }
+}
+
+// Keys of the system's generator: nobody repeats the run, and each round is charged all the same.
+TEST_F(SecureRunsTest, SecretNoiseOfClients_IsOtherwiseEachTime_AndCharged) {
+  Scenario scenario = Plain("dp_fedavg");
+  scenario.algorithm.settings = {{"noise_multiplier", 2.0}, {"noise", std::string("distributed")}};
+  scenario.secure.least_sum = 4;
+  const Trace one = Run(Secure(scenario), "one.sqlite"), other = Run(Secure(scenario), "other.sqlite");
+  ASSERT_OK(one.status);
+  ASSERT_OK(other.status);
+  EXPECT_NE(one.digests, other.digests);
+  EXPECT_EQ(SpendOf("one.sqlite"), SpendOf("other.sqlite"));
+  EXPECT_THAT(SpendOf("one.sqlite"), SizeIs(3));
+}
+
 // Before the sum is closed a client's update is not in it; afterwards it is, whatever becomes of the client.
 TEST_F(SecureRunsTest, ClientLostAtAnyStep_IsInTheSumOrNot_AsInThePlainRunOfTheSameSurvivors) {
   const Trace all = Run(Plain(), "all.sqlite");

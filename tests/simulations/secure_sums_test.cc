@@ -23,6 +23,17 @@ class SecureSumsTest : public CountingTest {
     scenario.secure.min_survivors = std::min<int64_t>(3, scenario.server.clients_per_round);
     return scenario;
   }
+  std::vector<double> ClipsOf(const std::string& db) {
+    const auto history = History::Open(Path(db), History::Access::kReadOnly);
+    EXPECT_OK(history);
+    const auto metrics = (*history)->Metrics((*history)->ResolveRun("latest")->run_id, "federated");
+    EXPECT_OK(metrics);
+    std::vector<double> clips;
+    for (const MetricRow& metric : *metrics) {
+      if (metric.name == "privacy/clip") clips.push_back(metric.value.value());
+    }
+    return clips;
+  }
   void ExpectSame(const Scenario& plain, const std::string& name, int workers = 2) {
     SCOPED_TRACE(name);
     const Trace sums = Simulate(plain, workers, name + "-plain.sqlite");
@@ -85,6 +96,40 @@ TEST_F(SecureSumsTest, WithNoiseOfClients_HoweverItIsRun_IsOneRunAndCharged) {
     other.run.seed += 1;
     EXPECT_NE(Simulate(other, 1, fmt::format("distributed-{}-other.sqlite", bits)).final_digest, one.final_digest);
   }
+}
+
+// The count of unclipped updates is a word of the sum, whoever adds its noise.
+TEST_F(SecureSumsTest, WithAClipThatFollowsTheNorms_AreThePlainVersions) {
+  Scenario scenario = Plain("dp_fedavg");
+  scenario.server.value_bits = 1;  // an update is a multiple of its clip, and a rounding more than 1 at most
+  scenario.algorithm.settings = {{"noise_multiplier", 0.1},
+                                 {"noise_source", std::string("seeded")},
+                                 {"clip_quantile", 0.5},
+                                 {"clip_count_stddev", 0.15}};
+  ExpectSame(scenario, "adaptive");
+  const std::vector<double> clips = ClipsOf("adaptive-secure.sqlite");
+  EXPECT_THAT(clips, SizeIs(3));
+  EXPECT_NE(clips.front(), clips.back());
+  EXPECT_EQ(clips, ClipsOf("adaptive-plain.sqlite"));
+}
+
+TEST_F(SecureSumsTest, WithAClipThatFollowsTheNormsAndNoiseOfClients_IsOneRunAndCharged) {
+  Scenario scenario = Secure(Plain("dp_fedavg"));
+  scenario.algorithm.settings = {{"noise_multiplier", 2.0},
+                                 {"noise_source", std::string("seeded")},
+                                 {"noise", std::string("distributed")},
+                                 {"clip_quantile", 0.5},
+                                 {"clip_count_stddev", 3.0}};
+  const Trace one = Simulate(scenario, 1, "1.sqlite");
+  ASSERT_OK(one.status);
+  EXPECT_EQ(Simulate(scenario, 3, "3.sqlite").digests, one.digests);
+  EXPECT_OK(Replay({.scenario = scenario, .db_path = Path("3.sqlite"), .run = "latest", .workers = 2}).status());
+  const std::vector<double> clips = ClipsOf("1.sqlite");
+  EXPECT_THAT(clips, SizeIs(3));
+  EXPECT_NE(clips.front(), clips.back());
+  ASSERT_OK_AND_ASSIGN(const auto history, History::Open(Path("1.sqlite"), History::Access::kReadOnly));
+  ASSERT_OK_AND_ASSIGN(const std::vector<RoundRow> rounds, history->Rounds(history->ResolveRun("latest")->run_id));
+  for (const RoundRow& round : rounds) EXPECT_NEAR(*round.noise_multiplier, 2, 1e-3) << "updates and count together";
 }
 
 // Sums of losses as weights, and of norms that only a client measures.

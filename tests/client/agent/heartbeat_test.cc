@@ -227,6 +227,10 @@ class CountedSteps final : public StepWork {
     taken_.notify_all();
   }
   void Answer(const Caller&, bool) override {}
+  bool HasUnsent() const override {
+    const std::lock_guard lock(mutex_);
+    return unsent_;
+  }
   void Set(int step) {
     const std::lock_guard lock(mutex_);
     step_ = step;
@@ -240,6 +244,7 @@ class CountedSteps final : public StepWork {
   mutable std::mutex mutex_;
   std::condition_variable taken_;
   int step_ = -1;
+  bool unsent_ = false;
 };
 
 TEST(HeartbeatTest, StepsThatBegin_AreAskedForAtOnce_AndTheirPollsAreHeld) {

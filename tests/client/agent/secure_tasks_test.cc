@@ -132,5 +132,82 @@ TEST_F(SecureTasksTest, DroppedWhileACallHangs_IsToldOfNoMore) {
   EXPECT_THAT(tasks_.TakeEnded(), IsEmpty());
 }
 
+// A coordinator that gives the test's answer to each call.
+class AnsweringCoordinator final : public CoordinatorApi {
+ public:
+  StatusOr<PollReply> Poll(const PollRequest&) override { return PollReply{}; }
+  StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller&, const BlobId&, int64_t) override {
+    ++fetches;
+    return NotFound("no such blob here; poll for the current task");
+  }
+  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller&, const Submission&) override {
+    ++submissions;
+    RIVULET_RETURN_IF_ERROR(answer);
+    return std::make_unique<Taken>();
+  }
+  Status Fail(const Caller&, const TaskFailure&) override { return absl::OkStatus(); }
+  void AwaitWork(const Caller&, uint64_t, int64_t) override {}
+
+  Status answer;
+  int submissions = 0, fetches = 0;
+
+ private:
+  class Taken final : public ChunkWriter {
+   public:
+    const SubmitResult* decided() const override { return &result_; }
+    std::span<const uint32_t> staged_crcs() const override { return {}; }
+    Status Resume(int64_t) override { return absl::OkStatus(); }
+    Status Write(std::span<const std::byte>) override { return absl::OkStatus(); }
+    StatusOr<SubmitResult> Finish(const Digest&) override { return result_; }
+
+   private:
+    const SubmitResult result_;
+  };
+};
+
+class RetriedStepsTest : public SecureTasksTest {
+ protected:
+  void SetUp() override {
+    SecureTasksTest::SetUp();
+    SecureTasksTest::TearDown();
+    stop_.BeginTask();
+    ASSERT_OK(steps_.Begin(*plan_, task_));
+  }
+  const Caller caller_ = {.name = "client-00000", .run_id = "run"};
+  AnsweringCoordinator answering_;
+  SecureTasks steps_{answering_, stop_, {.backoff = {.initial_ms = 1, .max_ms = 1}}, *identity_, nullptr};
+};
+
+// An aggregator that was started again does not know its clients before they poll: a call that went on for ever would
+// keep its client from polling.
+TEST_F(RetriedStepsTest, StepThatCannotBeSent_WaitsForThePollAfterAFewTries) {
+  answering_.answer = Unavailable("this aggregator does not know the coordinator's answer; ask again");
+  steps_.Answer(caller_, true);
+  EXPECT_EQ(answering_.submissions, 3);
+  EXPECT_TRUE(steps_.HasUnsent());
+  ASSERT_THAT(steps_.InHand(), SizeIs(1));
+  EXPECT_EQ(steps_.InHand()[0].step, 0);
+  EXPECT_FALSE(steps_.InHand()[0].held);
+  answering_.answer = absl::OkStatus();
+  steps_.Take(caller_, {}, true);
+  EXPECT_EQ(answering_.submissions, 4);
+  EXPECT_FALSE(steps_.HasUnsent());
+  EXPECT_TRUE(steps_.InHand()[0].held);
+}
+
+TEST_F(RetriedStepsTest, InputThatIsGone_IsAskedForAgain) {
+  steps_.Answer(caller_, true);
+  ASSERT_TRUE(steps_.InHand().at(0).held);
+  Task next = task_;
+  next.step = 1;
+  next.inputs.push_back({"step", {.digest = Sha256Of("input")}});
+  steps_.Take(caller_, {.tasks = {next}}, true);
+  EXPECT_EQ(answering_.fetches, 1);
+  EXPECT_TRUE(steps_.HasUnsent());
+  ASSERT_THAT(steps_.InHand(), SizeIs(1)) << "the task has not ended";
+  EXPECT_EQ(steps_.InHand()[0].step, 0);
+  EXPECT_TRUE(steps_.InHand()[0].held) << "its next step has yet to come";
+}
+
 }  // namespace
 }  // namespace rivulet

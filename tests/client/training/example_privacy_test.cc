@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <atomic>
 #include <cmath>
 #include <functional>
 #include <numeric>
+#include <thread>
 
 #include "client/training/example_accounts.h"
 #include "client/training/example_steps.h"
@@ -53,6 +55,15 @@ Task ExampleTask(int64_t version = 2) {
   task.base_version = version;
   task.stream_key = ClientKey(42, "client-00007");
   return task;
+}
+
+// Of so many examples, whose bytes `which` stands for.
+ExampleData Data(int64_t examples, std::string_view which = "the same") {
+  return {.examples = examples, .digest = Sha256Of(which)};
+}
+
+Digest WorkOfTask(const Plan& plan, int64_t version) {
+  return ExampleWorkOf(ExampleTask(version), Data(30).digest, plan, "");
 }
 
 privacy::NoiseKey KeyOfBytes(uint8_t first) {
@@ -207,13 +218,25 @@ TEST(ExamplePrivacyTest, SameTask_HasTheSameBits_AndAnotherTaskOrKeyOthers) {
   const std::vector<std::pair<const privacy::NoiseKey*, int64_t>> cases = {
       {&site, 2}, {&site, 2}, {&site, 3}, {&other, 2}};
   for (const auto& [key, version] : cases) {
-    ASSERT_OK_AND_ASSIGN(const privacy::NoiseKey of_task, ExampleKeyOf(*key, ExampleTask(version)));
+    ASSERT_OK_AND_ASSIGN(const privacy::NoiseKey of_task, ExampleKeyOf(*key, WorkOfTask(*plan, version)));
     ASSERT_OK_AND_ASSIGN(TrainedDelta trained, TrainByExample(plan, records, of_task, ExampleTask(version)));
     deltas.push_back(std::move(trained.delta));
   }
   EXPECT_EQ(deltas[0], deltas[1]);
   EXPECT_NE(deltas[0], deltas[2]);
   EXPECT_NE(deltas[0], deltas[3]);
+}
+
+// docs/internals/privacy.md: 180 examples at most, in 6 programs of 32 rows, and a widest weight of 784 x 10.
+TEST(ExamplePrivacyTest, FloatSlack_IsTheBoundThatIsProved) {
+  const auto slack = [](int64_t batch_size) {
+    Scenario scenario = ExampleScenario(1, 1);
+    scenario.client.batch_size = batch_size;
+    return FloatSlackOf(*LocalPlan(scenario)->layout(), batch_size);
+  };
+  EXPECT_DOUBLE_EQ(slack(64), 1.01 * 0x1p-24 * (2 * 6 * 32 * 34 + 794 + 2 * 8 + 16));
+  EXPECT_EQ(slack(1), 0x1p-12) << "the least";
+  EXPECT_LT(slack(1024), 0.03);
 }
 
 TEST(ExamplePrivacyTest, Result_TellsNoLoss) {
@@ -260,9 +283,9 @@ TEST(ExampleAccountsTest, Tasks_AreChargedOnce_AndFoundAgain) {
   double spent = 0;
   {
     ExampleAccounts accounts(FileSystem::Default(), path, true);
-    ASSERT_OK(accounts.Begin(ExampleTask(2), "client-00007", *plan, 100).status());
+    ASSERT_OK(accounts.Begin(ExampleTask(2), "client-00007", *plan, Data(100)).status());
     ASSERT_OK_AND_ASSIGN(spent, accounts.SpentBy("client-00007", 1e-5));
-    ASSERT_OK(accounts.Begin(ExampleTask(2), "client-00007", *plan, 100).status());
+    ASSERT_OK(accounts.Begin(ExampleTask(2), "client-00007", *plan, Data(100)).status());
     ASSERT_OK_AND_ASSIGN(const double again, accounts.SpentBy("client-00007", 1e-5));
     EXPECT_EQ(again, spent);
   }
@@ -276,7 +299,7 @@ TEST(ExampleAccountsTest, Tasks_AreChargedOnce_AndFoundAgain) {
   EXPECT_EQ(spent, expected.value);
 
   ExampleAccounts accounts(FileSystem::Default(), path, true);
-  ASSERT_OK(accounts.Begin(ExampleTask(3), "client-00007", *plan, 100).status());
+  ASSERT_OK(accounts.Begin(ExampleTask(3), "client-00007", *plan, Data(100)).status());
   ASSERT_OK_AND_ASSIGN(const double both, accounts.SpentBy("client-00007", 1e-5));
   EXPECT_GT(both, spent);
   ASSERT_OK_AND_ASSIGN(const double other, accounts.SpentBy("client-00008", 1e-5));
@@ -294,7 +317,7 @@ TEST(ExampleAccountsTest, Key_IsTheSitesOwn_AndOnlyItsOwnerReadsIt) {
   std::vector<privacy::NoiseKey> keys;
   for (const TempFolder* folder : {&first, &first, &second}) {
     ExampleAccounts accounts(FileSystem::Default(), folder->path(), true);
-    ASSERT_OK_AND_ASSIGN(privacy::NoiseKey key, accounts.Begin(ExampleTask(), "client-00007", *plan, 30));
+    ASSERT_OK_AND_ASSIGN(privacy::NoiseKey key, accounts.Begin(ExampleTask(), "client-00007", *plan, Data(30)));
     keys.push_back(std::move(key));
   }
   const auto bytes = [](const privacy::NoiseKey& key) { return std::string(key.data(), key.data() + 32); };
@@ -304,8 +327,66 @@ TEST(ExampleAccountsTest, Key_IsTheSitesOwn_AndOnlyItsOwnerReadsIt) {
   ASSERT_EQ(stat(JoinPath(first.path(), "noise.key").c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0600u);
   ASSERT_OK_AND_ASSIGN(const privacy::NoiseKey replayed,
-                       ExampleAccounts::KeyOf(FileSystem::Default(), first.path(), ExampleTask(), *plan));
+                       ExampleAccounts::KeyOf(FileSystem::Default(), first.path(), ExampleTask(), *plan, Data(30)));
   EXPECT_EQ(bytes(replayed), bytes(keys[0]));
+}
+
+// With the same noise on other sums the difference of both updates would have none. Other data, another program and
+// other kernels make other sums.
+TEST(ExampleAccountsTest, TaskOnOtherData_IsChargedAgain_AndHasOtherNoise) {
+  TempFolder folder;
+  const auto native = LocalPlan(ExampleScenario(1, 1));
+  Scenario scenario = ExampleScenario(1, 1);
+  scenario.run.kernels = "portable";
+  const auto portable = LocalPlan(scenario);
+  ASSERT_NE(native->compile_options().kernels.portable, portable->compile_options().kernels.portable);
+  const auto bytes = [](const StatusOr<privacy::NoiseKey>& key) {
+    EXPECT_OK(key);
+    return std::string(key->data(), key->data() + 32);
+  };
+  ExampleAccounts accounts(FileSystem::Default(), folder.path(), true, "1.0");
+  const std::string first = bytes(accounts.Begin(ExampleTask(), "client-00007", *native, Data(30)));
+  ASSERT_OK_AND_ASSIGN(const double spent, accounts.SpentBy("client-00007", 1e-5));
+  const std::string changed = bytes(accounts.Begin(ExampleTask(), "client-00007", *native, Data(30, "one is other")));
+  EXPECT_NE(changed, first);
+  ASSERT_OK_AND_ASSIGN(const double twice, accounts.SpentBy("client-00007", 1e-5));
+  EXPECT_GT(twice, spent);
+  EXPECT_EQ(bytes(accounts.Begin(ExampleTask(), "client-00007", *native, Data(30))), first);
+  EXPECT_EQ(bytes(accounts.Begin(ExampleTask(), "client-00007", *native, Data(30, "one is other"))), changed);
+  ASSERT_OK_AND_ASSIGN(const double after, accounts.SpentBy("client-00007", 1e-5));
+  EXPECT_EQ(after, twice);
+  ExampleAccounts newer(FileSystem::Default(), folder.path(), true, "2.0");
+  EXPECT_NE(bytes(newer.Begin(ExampleTask(), "client-00007", *native, Data(30))), first);
+  ASSERT_OK_AND_ASSIGN(const double thrice, accounts.SpentBy("client-00007", 1e-5));
+  EXPECT_GT(thrice, twice) << "read again after another process's charge";
+}
+
+// Two processes of one site with one folder: what both are allowed together is the budget of one.
+TEST(ExampleAccountsTest, TwoHolders_ShareOneBudget) {
+  TempFolder alone_folder, shared_folder;
+  Scenario scenario = ExampleScenario(1, 2);
+  scenario.privacy.epsilon = 3;
+  const auto plan = LocalPlan(scenario);
+  ExampleAccounts alone(FileSystem::Default(), alone_folder.path(), true);
+  int allowed = 0;
+  while (alone.Begin(ExampleTask(allowed), "client-00007", *plan, Data(200)).ok()) ++allowed;
+  ASSERT_GT(allowed, 2);
+  ExampleAccounts one(FileSystem::Default(), shared_folder.path(), true);
+  ExampleAccounts other(FileSystem::Default(), shared_folder.path(), true);
+  std::atomic<int> charged = 0;
+  const auto spend = [&](ExampleAccounts& accounts, int from) {
+    for (int task = from; task < from + allowed; ++task) {
+      if (accounts.Begin(ExampleTask(task), "client-00007", *plan, Data(200)).ok()) ++charged;
+    }
+  };
+  {
+    const std::jthread first([&] { spend(one, 0); });
+    const std::jthread second([&] { spend(other, 100); });
+  }
+  EXPECT_EQ(charged, allowed);
+  ASSERT_OK_AND_ASSIGN(const double spent, one.SpentBy("client-00007", 1e-5));
+  ASSERT_OK_AND_ASSIGN(const double expected, alone.SpentBy("client-00007", 1e-5));
+  EXPECT_EQ(spent, expected);
 }
 
 TEST(ExampleAccountsTest, SpentBudget_EndsTheClientsPart_AndNoOtherClients) {
@@ -317,7 +398,7 @@ TEST(ExampleAccountsTest, SpentBudget_EndsTheClientsPart_AndNoOtherClients) {
   int tasks = 0;
   Status refused;
   for (; tasks < 100; ++tasks) {
-    refused = accounts.Begin(ExampleTask(tasks), "client-00007", *plan, 200).status();
+    refused = accounts.Begin(ExampleTask(tasks), "client-00007", *plan, Data(200)).status();
     if (!refused.ok()) break;
   }
   EXPECT_GT(tasks, 1);
@@ -329,8 +410,8 @@ TEST(ExampleAccountsTest, SpentBudget_EndsTheClientsPart_AndNoOtherClients) {
   EXPECT_LE(spent, 3);
   EXPECT_GT(spent, 2);
   // What was charged may still be trained again.
-  EXPECT_OK(accounts.Begin(ExampleTask(tasks - 1), "client-00007", *plan, 200).status());
-  EXPECT_OK(accounts.Begin(ExampleTask(0), "client-00008", *plan, 200).status());
+  EXPECT_OK(accounts.Begin(ExampleTask(tasks - 1), "client-00007", *plan, Data(200)).status());
+  EXPECT_OK(accounts.Begin(ExampleTask(0), "client-00008", *plan, Data(200)).status());
 }
 
 TEST(ExampleAccountsTest, DamagedAccount_IsNamed_AndNothingIsTrained) {
@@ -339,7 +420,7 @@ TEST(ExampleAccountsTest, DamagedAccount_IsNamed_AndNothingIsTrained) {
   std::string path;
   {
     ExampleAccounts accounts(FileSystem::Default(), folder.path(), true);
-    ASSERT_OK(accounts.Begin(ExampleTask(), "client-00007", *plan, 30).status());
+    ASSERT_OK(accounts.Begin(ExampleTask(), "client-00007", *plan, Data(30)).status());
   }
   ASSERT_OK_AND_ASSIGN(const auto names, FileSystem::Default().List(folder.path()));
   for (const std::string& name : names)
@@ -350,9 +431,70 @@ TEST(ExampleAccountsTest, DamagedAccount_IsNamed_AndNothingIsTrained) {
        {text.substr(0, text.size() - 1), text + "charged 1 2 3\n", "x" + text, text + "charged -1 1 1 1 1\n"}) {
     ASSERT_OK(WriteFileAtomically(FileSystem::Default(), path, damaged));
     ExampleAccounts accounts(FileSystem::Default(), folder.path(), true);
-    EXPECT_THAT(accounts.Begin(ExampleTask(5), "client-00007", *plan, 30).status(),
+    EXPECT_THAT(accounts.Begin(ExampleTask(5), "client-00007", *plan, Data(30)).status(),
                 StatusIs(absl::StatusCode::kDataLoss, HasSubstr(path)));
   }
+}
+
+// A task's trainer, as a client's agent has it, over these records.
+struct WholeTask {
+  explicit WholeTask(const Scenario& scenario, TrainerFactory trainers = nullptr)
+      : plan(LocalPlan(scenario)), trainer(artifacts, stop, {}, nullptr, 0, std::move(trainers)) {
+    task.plan = plan->digest();
+    task.inputs = {{"model", {.form = BlobId::Form::kModel, .digest = PatternModel(*plan)->ComputeDigest()}}};
+  }
+  StatusOr<LocalResult> Train(const std::vector<std::string>& records) {
+    const BoundData data{.name = "train", .dataset = std::make_shared<MemoryDataset>(records)};
+    return trainer.Train(task, task.client_id, {&data, 1},
+                         {.plan = [this]() -> StatusOr<std::string> { return plan->bytes(); },
+                          .model = [](const BlobId&, const Plan& of) -> StatusOr<std::shared_ptr<const Model>> {
+                            return std::shared_ptr<const Model>(PatternModel(of));
+                          }});
+  }
+  const std::shared_ptr<const Plan> plan;
+  Task task = ExampleTask();
+  ArtifactCache artifacts;
+  StopSignal stop;
+  TaskTrainer trainer;
+};
+
+TEST(ExamplePrivacyTest, Devices_AreRefusedByName_BeforeAnythingIsTrained) {
+  int made = 0;
+  WholeTask whole(ExampleScenario(1, 1), [&](std::shared_ptr<PassPrograms> programs, StepMonitor* monitor) {
+    ++made;
+    return Trainer::Create(std::move(programs), monitor);
+  });
+  whole.trainer.ProtectExamples([](const Task&, std::string_view, const Plan&, const ExampleData&) {
+    ADD_FAILURE() << "nothing is charged";
+    return StatusOr<privacy::NoiseKey>(Internal("charged"));
+  });
+  const Status refused = whole.Train(DigitRecords(30)).status();
+  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kUnimplemented,
+                                AllOf(HasSubstr("privacy.unit = \"example\""), HasSubstr("without --device"))));
+  const TaskFailure failure = FailureOf("task", refused);
+  EXPECT_EQ(failure.code, TaskFailure::Code::kUnimplemented);
+  EXPECT_EQ(failure.subject, "privacy of examples on a device");
+  EXPECT_EQ(made, 0);
+}
+
+// An account is told of the very records, so that one changed byte is other work.
+TEST(ExamplePrivacyTest, TaskThatIsRepeatedOnChangedData_IsOtherWork) {
+  WholeTask whole(ExampleScenario(1, 1));
+  std::vector<Digest> told;
+  whole.trainer.ProtectExamples(
+      [&](const Task&, std::string_view, const Plan&, const ExampleData& data) -> StatusOr<privacy::NoiseKey> {
+        EXPECT_EQ(data.examples, 30);
+        told.push_back(data.digest);
+        return KeyOfBytes(1);
+      });
+  std::vector<std::string> records = DigitRecords(30);
+  ASSERT_OK(whole.Train(records).status());
+  ASSERT_OK(whole.Train(records).status());
+  std::swap(records[3], records[4]);
+  ASSERT_OK(whole.Train(records).status());
+  ASSERT_EQ(told.size(), 3u);
+  EXPECT_EQ(told[0], told[1]);
+  EXPECT_NE(told[0], told[2]);
 }
 
 struct Refusal {

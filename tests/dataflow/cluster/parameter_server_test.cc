@@ -179,11 +179,11 @@ TEST_F(ParameterServer, TwoOfThreeSynchronousWorkers_DoNotWaitForTheThird) {
   Mutex mutex;
   CondVar changed;
   int made = 0;  // steps; guarded by the mutex
-  for (int w = 0; w < 3; ++w)
+  for (size_t w = 0; w < 3; ++w)
     threads.emplace_back([&, w] {
-      Worker& worker = workers_[static_cast<size_t>(w)];
-      for (int i = 2 * w;; ++i) {  // each goes through all batches
-        const auto taken = worker.session->Run({}, {nodes.token, nodes.global_step});
+      Worker& worker = workers_[w];
+      for (int i = 2 * static_cast<int>(w);; ++i) {  // each goes through all batches
+        const auto taken = worker.session->Run({}, {nodes.tokens[w], nodes.global_steps[w]});
         if (absl::IsOutOfRange(taken.status())) return;  // closed
         ASSERT_OK(taken);
         const int64_t token = (*taken)[0].flat<int64_t>()[0];
@@ -211,6 +211,42 @@ TEST_F(ParameterServer, TwoOfThreeSynchronousWorkers_DoNotWaitForTheThird) {
   EXPECT_EQ(GlobalStep(workers_[1]), kSteps);
   const float one = LossOfOneWorker(points_);
   EXPECT_NEAR(LossOf(*workers_[1].session, points_), one, 0.02 * one);
+}
+
+// One token of a step for each worker: a fast worker gets no second one, and those of an absent one do not pile up.
+TEST(SyncReplicasTest, WorkersTakeTokensOfTheirOwn) {
+  const Points points;
+  ASSERT_OK_AND_ASSIGN(Training training, Build("", {.to_aggregate = 1, .replicas = 2}));
+  const SyncReplicasNodes nodes = training.sync;
+  ASSERT_OK_AND_ASSIGN(const auto session, Session::Create(std::move(training.graph)));
+  ASSERT_OK(session->Run({}, {}, {"init"}));
+  ASSERT_OK(session->Run({}, {}, {nodes.start}));
+  const auto take_in_vain = [&](size_t worker) {
+    RunOptions options;
+    options.timeout = std::chrono::milliseconds(20);
+    return session->RunWith(options, {}, {nodes.tokens[worker]}).status();
+  };
+  const auto make_step = [&](int64_t step) {
+    ASSERT_OK_AND_ASSIGN(const auto taken, session->Run({}, {nodes.tokens[0], nodes.global_steps[0]}));
+    EXPECT_EQ(taken[0].flat<int64_t>()[0], step);
+    EXPECT_EQ(taken[1].flat<int64_t>()[0], step);
+    EXPECT_THAT(take_in_vain(0), StatusIs(absl::StatusCode::kDeadlineExceeded));
+    Session::Feeds feeds = points.Batch(0);
+    feeds.emplace_back(nodes.local_step, Tensor::Scalar<int64_t>(step));
+    ASSERT_OK(session->Run(feeds, {}, {nodes.apply}));
+    ASSERT_OK(session->Run({}, {}, {nodes.update}));
+  };
+  for (int64_t step = 0; step < 4; ++step) make_step(step);
+  ASSERT_OK_AND_ASSIGN(auto late, session->Run({}, {nodes.tokens[1], nodes.global_steps[1]}));
+  EXPECT_EQ(late[0].flat<int64_t>()[0], 0);
+  EXPECT_EQ(late[1].flat<int64_t>()[0], 4);
+  EXPECT_THAT(take_in_vain(1), StatusIs(absl::StatusCode::kDeadlineExceeded));
+  make_step(4);
+  ASSERT_OK_AND_ASSIGN(late, session->Run({}, {nodes.tokens[1], nodes.global_steps[1]}));
+  EXPECT_EQ(late[0].flat<int64_t>()[0], 5);
+  ASSERT_OK(session->Run({}, {}, {nodes.close}));
+  EXPECT_EQ((*session->Run({}, {nodes.tokens[0]}))[0].flat<int64_t>()[0], 5);  // what is there is given out
+  EXPECT_THAT(session->Run({}, {nodes.tokens[0]}), StatusIs(absl::StatusCode::kOutOfRange));
 }
 
 TEST(SyncReplicasTest, StepsThatCannotBe_AreRefused) {

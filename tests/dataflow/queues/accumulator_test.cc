@@ -67,6 +67,19 @@ TEST(Accumulator, MoreThanRequired_AreTakenTogether) {
   EXPECT_EQ(accumulator->bytes(), 0u);
 }
 
+TEST(Accumulator, SumBeyondTheMemory_IsRefused) {
+  const auto memory = std::make_shared<MemoryBudget>("the test's state", 8);
+  ASSERT_OK_AND_ASSIGN(const auto first, Accumulator::Create({"a", DType::kFloat32, Shape{2}, true, memory}));
+  ASSERT_OK_AND_ASSIGN(const auto second, Accumulator::Create({"b", DType::kFloat32, Shape{2}, true, memory}));
+  for (int i = 0; i < 3; ++i) ASSERT_OK(first->Apply(0, Pair(1, 2)));  // one sum, however many gradients
+  EXPECT_THAT(second->Apply(0, Pair(1, 2)), StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("'b'")));
+  EXPECT_EQ(second->count(), 0);
+  EXPECT_THAT(Take(*first, 3)->values, ElementsAre(1, 2));
+  ASSERT_OK(second->Apply(0, Pair(1, 2)));
+  second->Abandon();
+  EXPECT_EQ(memory->used(), 0u);
+}
+
 TEST(Accumulator, AppliedGradient_IsACopy) {
   const auto accumulator = MakeAccumulator();
   Tensor gradient = Pair(1, 2);

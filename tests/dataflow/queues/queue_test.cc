@@ -225,6 +225,37 @@ TEST(Queue, WrongElements_AreRefused) {
 
 // Random operations beside a model: a list of values, and lines of operations that wait. What is told, to whom and in
 // which order, is the same.
+// 8 bytes of value and 128 of what a tensor takes beside them.
+TEST(Queue, ElementsBeyondTheMemory_AreRefusedUntilOthersAreTaken) {
+  const auto memory = std::make_shared<MemoryBudget>("the test's state", 3 * (8 + 128));
+  {
+    const auto queue = MakeQueue({.memory = memory});
+    ExpectDone(EnqueueMany(*queue, {1, 2}));
+    ExpectDone(Enqueue(*queue, 3));
+    EXPECT_THAT(*Enqueue(*queue, 4)->status,
+                StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("FIFOQueue 'q': an element needs 136 bytes")));
+    EXPECT_THAT(Dequeue(*queue)->values, ElementsAre(1));
+    EXPECT_EQ(memory->used(), 2u * 136);
+    EXPECT_THAT(*EnqueueMany(*queue, {4, 5})->status, StatusIs(absl::StatusCode::kResourceExhausted));
+    EXPECT_EQ(memory->used(), 2u * 136);  // nothing of a refused one stays
+    ExpectDone(Enqueue(*queue, 6));
+    EXPECT_THAT(DequeueMany(*queue, 3)->values, ElementsAre(2, 3, 6));
+    EXPECT_EQ(memory->used(), 0u);
+  }
+  {
+    const auto queue = MakeQueue({.capacity = 1, .memory = memory});
+    const CancellationToken cancel = CancellationToken::Create();
+    ExpectDone(Enqueue(*queue, 1));
+    const auto waits = Enqueue(*queue, 2, cancel);
+    EXPECT_TRUE(Waits(waits));
+    EXPECT_EQ(memory->used(), 2u * 136);  // it is held while it waits
+    cancel.Cancel();
+    EXPECT_EQ(memory->used(), 136u);
+    queue->Abandon();
+    EXPECT_EQ(memory->used(), 0u);
+  }
+}
+
 TEST(Queue, RandomOperations_DoWhatTheModelDoes) {
   struct Operation {
     bool enqueue;

@@ -4,6 +4,8 @@
 
 #include <cmath>
 #include <functional>
+#include <limits>
+#include <numeric>
 
 #include "federated/algorithms/algorithm.h"
 #include "federated/mechanisms/mechanism.h"
@@ -277,6 +279,107 @@ TEST(DpFedAvg, NoiseOfClientsThatNobodyWouldSum_IsRefusedByItsKey) {
   EXPECT_THAT(Message((*mechanism)->Apply({&part, 1}, draws, declared)), HasSubstr("no room in 24 bits"));
 }
 
+Scenario LocalDpScenario(double clip, double noise_multiplier) {
+  Scenario scenario = PrivateScenario(clip, noise_multiplier, 10);
+  scenario.algorithm.settings["noise"] = std::string("local");
+  return scenario;
+}
+
+// What one client sends of `update`, with the noise of `client`.
+std::vector<double> SentLocally(const Composition& composition, std::vector<float> update, uint32_t client) {
+  EXPECT_EQ(composition.mechanisms.size(), 1u) << "it bounds the update and adds the noise";
+  const auto mechanism = Mechanism::Create(composition.mechanisms.at(0));
+  EXPECT_OK(mechanism);
+  const std::span<float> part = update;
+  Draws draws(StreamFor(client, "", Purpose::kNoise), 0);
+  Scalars declared;
+  EXPECT_OK((*mechanism)->Apply({&part, 1}, draws, declared));
+  EXPECT_THAT(declared, ::testing::IsEmpty());
+  return {update.begin(), update.end()};
+}
+
+// The mean magnitude of a Laplace law is its scale. Every value is whole in units, and whatever an update is, the
+// difference of two with the same noise is at most twice the clip in the L1 norm.
+TEST(DpFedAvg, LocalNoise_IsLaplaceOfTheMultiplierTimesTheClip) {
+  constexpr size_t kElements = 100'000;
+  for (const double z : {0.05, 1.0, 20.0}) {
+    SCOPED_TRACE(z);
+    ASSERT_OK_AND_ASSIGN(const Composition composition, ComposeFor(LocalDpScenario(3, z), kElements));
+    const CentralNoise& noise = composition.noise;
+    EXPECT_GE(static_cast<double>(noise.laplace_scale) / static_cast<double>(noise.clip_units), z);
+    const std::vector<double> nothing = SentLocally(composition, std::vector<float>(kElements), 7);
+    const double magnitudes = std::accumulate(nothing.begin(), nothing.end(), 0.0,
+                                              [](double sum, double value) { return sum + std::abs(value); });
+    EXPECT_NEAR(magnitudes / kElements, 3 * z, 0.02 * 3 * z);
+    for (const float value : {1e-4f, 1e-5f, -50.0f, std::numeric_limits<float>::infinity(), NAN}) {
+      const std::vector<double> sent = SentLocally(composition, std::vector<float>(kElements, value), 7);
+      double difference = 0;
+      for (size_t i = 0; i < kElements; ++i) {
+        const double units = std::ldexp(sent[i], noise.fraction_bits);
+        ASSERT_EQ(units, std::trunc(units));
+        ASSERT_LE(std::abs(sent[i]), std::ldexp(1.0, composition.aggregation.parts[0].value_bits));
+        difference += std::abs(sent[i] - nothing[i]);
+      }
+      EXPECT_LE(difference, std::ldexp(static_cast<double>(noise.clip_units), -noise.fraction_bits)) << value;
+      if (!std::isfinite(value)) {
+        EXPECT_EQ(difference, 0) << "it counts as zeros";
+      }
+    }
+    EXPECT_NE(SentLocally(composition, std::vector<float>(kElements), 8), nothing);
+  }
+}
+
+// All of the clip is used where the values are few and whole.
+TEST(DpFedAvg, LocalNoise_ScalesAnUpdateToTheClip) {
+  ASSERT_OK_AND_ASSIGN(const Composition composition, ComposeFor(LocalDpScenario(2, 1), 4));
+  const std::vector<double> nothing = SentLocally(composition, {0, 0, 0, 0}, 1);
+  const std::vector<double> sent = SentLocally(composition, {6, -2, 0, 0}, 1);
+  EXPECT_NEAR(sent[0] - nothing[0], 1.5, 1e-3);
+  EXPECT_NEAR(sent[1] - nothing[1], -0.5, 1e-3);
+  EXPECT_EQ(sent[2], nothing[2]);
+  const std::vector<double> within = SentLocally(composition, {0.5, -0.25, 0, 0}, 1);
+  EXPECT_NEAR(within[0] - nothing[0], 0.5, 1e-3);
+}
+
+TEST(DpFedAvg, LocalNoise_LeavesNoLoss_AndIsClaimedAsGaussian) {
+  Scenario scenario = LocalDpScenario(1, 2);
+  scenario.algorithm.settings["noise_source"] = std::string("secure");
+  ASSERT_OK_AND_ASSIGN(const Composition composition, ComposeFor(scenario, 4));
+  for (const PassBuilder& pass : composition.passes) EXPECT_EQ(pass.reports, "");
+  // epsilon = 1: mu = -2 probit(1 / (1 + e)), and the claim doubles for one exchanged client.
+  EXPECT_NEAR(composition.noise.claimed, 2 / 1.2320354, 1e-3);
+}
+
+TEST(DpFedAvg, WhatLocalNoiseCannotBeCombinedWith_IsRefusedByItsKey) {
+  const auto refusal = [](const std::function<void(Scenario&)>& change) {
+    Scenario scenario = LocalDpScenario(1, 1);
+    change(scenario);
+    return ErrorOf(ComposeFor(scenario, 4));
+  };
+  EXPECT_EQ(refusal([](Scenario&) {}), "no error");
+  EXPECT_THAT(refusal([](Scenario& s) {
+                s.algorithm.settings["clip_quantile"] = 0.5;
+                s.algorithm.settings["clip_count_stddev"] = 10.0;
+              }),
+              HasSubstr("set clip_quantile = 0"));
+  EXPECT_THAT(refusal([](Scenario& s) {
+                s.algorithm.settings["bands"] = int64_t{2};
+                s.selection = {.name = "spaced", .settings = {{"separation", int64_t{2}}}};
+              }),
+              HasSubstr("set bands = 1"));
+  EXPECT_THAT(refusal([](Scenario& s) { s.secure.protocol = "arithmetic"; }),
+              HasSubstr("set privacy.secure = \"none\""));
+  EXPECT_THAT(refusal([](Scenario& s) { s.privacy.noise = 1; }), HasSubstr("privacy.noise adds other noise"));
+  EXPECT_THAT(refusal([](Scenario& s) { s.evaluation.federated_every = 1; }),
+              HasSubstr("set evaluation.federated_every to 0"));
+  EXPECT_THAT(refusal([](Scenario& s) { s.algorithm.settings["noise_multiplier"] = 0.001; }),
+              HasSubstr("epsilon 2000, which is no protection"));
+  EXPECT_THAT(refusal([](Scenario& s) { s.algorithm.settings["noise_multiplier"] = 1e5; }),
+              HasSubstr("lower noise_multiplier"));
+  EXPECT_THAT(refusal([](Scenario& s) { s.privacy.clip = 1e12; }), HasSubstr("change privacy.clip"));
+  EXPECT_THAT(refusal([](Scenario& s) { s.update.codec = "bf16"; }), HasSubstr("update.codec = \"bf16\""));
+}
+
 Scenario AdaptiveScenario(double quantile, double noise_multiplier, int64_t planned) {
   Scenario scenario = PrivateScenario(2, noise_multiplier, planned);
   scenario.algorithm.settings["clip_quantile"] = quantile;
@@ -305,6 +408,36 @@ TEST(DpFedAvg, AdaptiveClip_SendsMultiplesOfTheClipAndSaysWhoWasBelow) {
   Draws none(StreamFor(0, "", Purpose::kNoise), 0);
   Scalars declared;
   EXPECT_THAT(Message((*mechanism)->Apply({}, none, declared)), HasSubstr("no number \"clip\" above 0"));
+}
+
+// Of a thousand clients that were clipped, each with its share of noise in its answer: their sum has the deviation that
+// updates pay for, in whole units.
+TEST(DpFedAvg, AdaptiveClip_WithNoiseOfClients_HasItInTheCountToo) {
+  Scenario scenario = DistributedScenario(2, 1, 1000, 1000);
+  scenario.algorithm.settings["clip_quantile"] = 0.5;
+  scenario.algorithm.settings["clip_count_stddev"] = 20.0;
+  ASSERT_OK_AND_ASSIGN(const Composition composition, ComposeFor(scenario, 4));
+  const CentralNoise& noise = composition.noise;
+  ASSERT_GT(noise.count_units, 0);
+  const auto units = static_cast<double>(noise.count_units);
+  const double of_one = noise.each / units, of_all = of_one * std::sqrt(1000.0);
+  EXPECT_GE(of_all, 2 * 20 * (1 - 1e-6));
+  EXPECT_LE(of_all, 4 * 20);
+  const auto mechanism = Mechanism::Create(composition.mechanisms.back());
+  ASSERT_OK(mechanism);
+  double squares = 0;
+  for (uint32_t client = 0; client < 1000; ++client) {
+    Scalars declared = {{kUnclipped, -1}};
+    Draws draws(StreamFor(client, "", Purpose::kNoise), 0);
+    ASSERT_OK((*mechanism)->Apply({}, draws, declared));
+    const double added = (declared.at(kUnclipped) + 1) * units;
+    ASSERT_EQ(added, std::trunc(added)) << "in whole units";
+    squares += added / units * added / units;
+  }
+  EXPECT_NEAR(std::sqrt(squares / 1000), of_one, 0.1 * of_one);
+  Scalars nothing;
+  Draws draws(StreamFor(0, "", Purpose::kNoise), 0);
+  EXPECT_THAT(Message((*mechanism)->Apply({}, draws, nothing)), HasSubstr("does not say whether it was clipped"));
 }
 
 // Norms 0.01 to 10, of which the rule is told how many were at most the clip.
@@ -367,8 +500,6 @@ TEST(DpFedAvg, WhatAdaptiveClippingCannotBeCombinedWith_IsRefusedByItsKey) {
   EXPECT_THAT(refusal([](Scenario& s) { s.privacy.clip = 0; }), HasSubstr("privacy.clip = 0: the clip starts at"));
   EXPECT_THAT(refusal([](Scenario& s) { s.algorithm.settings["bands"] = int64_t{4}; }),
               HasSubstr("bands: correlated noise needs one clip"));
-  EXPECT_THAT(refusal([](Scenario& s) { s.secure.protocol = "arithmetic"; }),
-              HasSubstr("privacy.secure = \"arithmetic\": clipping adaptively"));
   EXPECT_THAT(refusal([](Scenario& s) { s.privacy.noise = 1; }), HasSubstr("privacy.noise: clients' noise"));
   EXPECT_THAT(refusal([](Scenario& s) { s.server.base = "latest"; }), HasSubstr("need one clip"));
   EXPECT_THAT(refusal([](Scenario& s) { s.update.codec = "bf16"; }), HasSubstr("update.codec = \"bf16\""));

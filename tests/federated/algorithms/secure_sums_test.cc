@@ -89,6 +89,17 @@ TEST(SecureSums, AreRefusedByName_WithWhatTheyHide) {
   EXPECT_THAT(ErrorOf(scenario), HasSubstr("set server.checkpoint_reports to false"));
 }
 
+// Noise of clients is sized for the smallest sum, and no smaller one is made.
+TEST(SecureSums, WithNoiseOfClients_HaveAsManyAsTheNoiseIsOf) {
+  Scenario scenario = SecureScenario("dp_fedavg");
+  scenario.algorithm.settings = {{"noise_multiplier", 1.0}, {"noise", std::string("distributed")}};
+  scenario.server.clients_per_round = 8;
+  scenario.secure = {.protocol = "secagg_plus", .min_survivors = 3, .min_cohort = 4, .least_sum = 5};
+  ASSERT_OK_AND_ASSIGN(const auto plan, ComposePlan(scenario, testing::FourPixels()));
+  EXPECT_EQ(plan->aggregation().secure.min_survivors, 5);
+  EXPECT_EQ(plan->aggregation().secure.min_cohort, 5);
+}
+
 // Figures are summed as updates are, by as many clients as that takes.
 TEST(SecureSums, OfMeasurements_HaveTheBoundsOfUpdates) {
   Scenario scenario = SecureScenario();

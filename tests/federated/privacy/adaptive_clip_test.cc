@@ -7,6 +7,9 @@
 namespace rivulet::privacy {
 namespace {
 
+using ::testing::HasSubstr;
+using testing::StatusIs;
+
 TEST(NextClip, MovesByTheShareOfUnclippedUpdates) {
   const AdaptiveClip rule{.quantile = 0.5, .learning_rate = 0.2};
   EXPECT_DOUBLE_EQ(NextClip(rule, 2, 100, 100), 2 * std::exp(-0.1));  // nobody was clipped: smaller
@@ -35,6 +38,24 @@ TEST(CombinedMultiplier, IsThePapersAndItsInverse) {
   EXPECT_EQ(UpdateMultiplierFor(2, 2), HUGE_VAL);
   // Two releases of one round are one of the combined multiplier.
   EXPECT_NEAR(GaussianDelta(1 / CombinedMultiplier(2, 3), 1), GaussianDelta(std::hypot(0.5, 1.0 / 3), 1), 1e-15);
+}
+
+// The count's noise is within a factor of two of what was asked, and updates and count spend the multiplier exactly.
+TEST(CountUnits, OfAPowerOfTwo_SpendTheMultiplierWithTheUpdates) {
+  for (const double z : {0.5, 1.0, 4.0}) {
+    for (const double deviation : {z * 1.01, z * 3, z * 100}) {
+      const double sensitivity = 123457;
+      ASSERT_OK_AND_ASSIGN(const CountUnits count, CountUnitsFor(z, deviation, sensitivity));
+      EXPECT_EQ(count.units & (count.units - 1), 0);
+      EXPECT_GE(count.deviation, deviation * (1 - 1e-12));
+      EXPECT_LE(count.deviation, 2 * deviation);
+      const double noise = UpdateMultiplierFor(z, count.deviation) * sensitivity;
+      EXPECT_NEAR(noise / static_cast<double>(count.units), count.deviation, 1e-9 * count.deviation);
+      EXPECT_NEAR(noise / std::hypot(sensitivity, static_cast<double>(count.units)), z, 1e-9 * z);
+    }
+  }
+  EXPECT_THAT(CountUnitsFor(1, 1, 1e5), StatusIs(absl::StatusCode::kOutOfRange, HasSubstr("above the multiplier")));
+  EXPECT_THAT(CountUnitsFor(1, 1e6, 1e5), StatusIs(absl::StatusCode::kOutOfRange, HasSubstr("finer units")));
 }
 
 }  // namespace

@@ -1015,6 +1015,30 @@ TEST(ScenarioOfPlan, ContradictingScenario_IsRefusedByName) {
   EXPECT_EQ(with("evaluation.every", "3"), "no error");
 }
 
+// Clients keep the budget of examples by the plan that they have; a budget of the run is the coordinator's.
+TEST(ScenarioToResume, BudgetOfExamples_IsThePlans_AndThatOfARunIsNot) {
+  const auto with = [](const std::string& unit, const std::string& key, const std::string& value) {
+    return Parse(kMinimal, {{"privacy.unit", unit},
+                            {"privacy.clip", "1.0"},
+                            {"privacy.noise", "1.0"},
+                            {"privacy.epsilon", "8.0"},
+                            {key, value}});
+  };
+  for (const auto& [key, value] : {std::pair("privacy.epsilon", "9.0"), std::pair("privacy.delta", "1e-6")}) {
+    ASSERT_OK_AND_ASSIGN(const Scenario stored, with("example", "privacy.epsilon", "8.0"));
+    ASSERT_OK_AND_ASSIGN(const Scenario now, with("example", key, value));
+    EXPECT_THAT(ScenarioToResume(stored.ToToml(), "the stored run", now),
+                StatusIs(absl::StatusCode::kFailedPrecondition,
+                         ::testing::AllOf(HasSubstr(key), HasSubstr("is in the plan that clients have"))));
+    EXPECT_OK(ScenarioToResume(stored.ToToml(), "the stored run", stored));
+    ASSERT_OK_AND_ASSIGN(const Scenario of_clients, with("client", "privacy.epsilon", "8.0"));
+    ASSERT_OK_AND_ASSIGN(const Scenario more, with("client", key, value));
+    ASSERT_OK_AND_ASSIGN(const Scenario resumed, ScenarioToResume(of_clients.ToToml(), "the stored run", more));
+    EXPECT_EQ(resumed.privacy.epsilon, more.privacy.epsilon);
+    EXPECT_EQ(resumed.privacy.delta, more.privacy.delta);
+  }
+}
+
 TEST(ScenarioToResume, WhatDoesNotGoTogether_IsRefused) {
   ASSERT_OK_AND_ASSIGN(const Scenario stored, Parse(kMinimal));
   ASSERT_OK_AND_ASSIGN(const Scenario now,

@@ -1,0 +1,46 @@
+// Loops over the values of an update. Blocks have a fixed length, so that compilers vectorise them and the order of
+// additions, and with it each bit, is the same on every machine.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <span>
+
+namespace rivulet {
+
+// Σ value², in double: value i is in chain i mod 8, and the chains are added in order. A square of a float32 is exact.
+inline double SumOfSquares(std::span<const float> values) {
+  constexpr size_t kChains = 8;
+  double chains[kChains] = {};
+  size_t first = 0;
+  for (; first + kChains <= values.size(); first += kChains) {
+    const float* const block = values.data() + first;
+    for (size_t i = 0; i < kChains; ++i) chains[i] += static_cast<double>(block[i]) * static_cast<double>(block[i]);
+  }
+  for (size_t i = 0; first + i < values.size(); ++i) {
+    chains[i] += static_cast<double>(values[first + i]) * static_cast<double>(values[first + i]);
+  }
+  double sum = 0;
+  for (const double chain : chains) sum += chain;
+  return sum;
+}
+
+// The Euclidean norm of all parts together.
+inline double NormOf(std::span<const std::span<float>> parts) {
+  double squares = 0;
+  for (const std::span<const float> part : parts) squares += SumOfSquares(part);
+  return std::sqrt(squares);
+}
+
+// Each value times the factor, in double, rounded once.
+inline void ScaleBy(std::span<float> values, double factor) {
+  constexpr size_t kBlock = 8;
+  size_t first = 0;
+  for (; first + kBlock <= values.size(); first += kBlock) {
+    float* const block = values.data() + first;
+    for (size_t i = 0; i < kBlock; ++i) block[i] = static_cast<float>(static_cast<double>(block[i]) * factor);
+  }
+  for (float& value : values.subspan(first)) value = static_cast<float>(static_cast<double>(value) * factor);
+}
+
+}  // namespace rivulet

@@ -32,7 +32,7 @@ class DiscreteGaussianNoise final : public Mechanism {
         noise.assign(stretch.size(), 0);
         RIVULET_RETURN_IF_ERROR(privacy::DrawNoise(key, law_, block, noise));
         block += (noise.size() + privacy::kElementsPerBlock - 1) / privacy::kElementsPerBlock;
-        for (size_t i = 0; i < noise.size(); ++i) RIVULET_RETURN_IF_ERROR(Add(noise[i], stretch[i]));
+        RIVULET_RETURN_IF_ERROR(AddAll(noise, stretch));
         values = values.subspan(stretch.size());
       }
     }
@@ -48,6 +48,23 @@ class DiscreteGaussianNoise final : public Mechanism {
   bool repeatable() const override { return seeded_; }
 
  private:
+  // Nearly always all values have room. One that has none, or is not finite, is met again where it is told.
+  Status AddAll(std::span<const int64_t> noise, std::span<float> values) const {
+    // The nearest whole number, halves to even, below 2^51; whatever is larger has no room.
+    constexpr double kMagic = 0x1.8p52;
+    const double unit = std::ldexp(1.0, -fraction_bits_), per_unit = std::ldexp(1.0, fraction_bits_);
+    for (size_t i = 0; i < values.size(); ++i) {
+      const double exact = static_cast<double>(values[i]) * per_unit, units = exact + kMagic - kMagic;
+      const auto added = static_cast<double>(noise[i]);
+      if (!(std::abs(exact) + std::abs(added) < static_cast<double>(kMostUnits) - 1)) [[unlikely]] {
+        RIVULET_RETURN_IF_ERROR(Add(noise[i], values[i]));
+        continue;
+      }
+      values[i] = static_cast<float>((units + added) * unit);
+    }
+    return absl::OkStatus();
+  }
+
   Status Add(int64_t noise, float& value) const {
     if (!std::isfinite(value)) return absl::OkStatus();  // left for the coordinator to refuse
     const double units = std::nearbyint(std::ldexp(static_cast<double>(value), fraction_bits_));

@@ -34,6 +34,7 @@ class DiscreteLaplaceNoise final : public Mechanism {
     const double most = std::ldexp(static_cast<double>(clip_units_), -fraction_bits_);
     const double factor = !std::isfinite(norm) ? 0 : norm > most ? most / norm : 1;
     RIVULET_ASSIGN_OR_RETURN(const privacy::NoiseKey key, NoiseKeyFrom(seeded_, draws));
+    const double to_units = std::ldexp(1.0, fraction_bits_), unit = std::ldexp(1.0, -fraction_bits_);
     int64_t left = clip_units_;  // so that no rounding of the factor makes the norm larger
     std::vector<int64_t> noise;
     uint64_t block = 0;
@@ -44,10 +45,10 @@ class DiscreteLaplaceNoise final : public Mechanism {
         RIVULET_RETURN_IF_ERROR(privacy::DrawNoise(key, law_, block, noise));
         block += (noise.size() + privacy::kElementsPerBlock - 1) / privacy::kElementsPerBlock;
         for (size_t i = 0; i < noise.size(); ++i) {
-          const int64_t units = factor == 0 ? 0 : UnitsOf(stretch[i], factor, left);
+          const int64_t units = factor == 0 ? 0 : UnitsOf(static_cast<double>(stretch[i]) * factor * to_units, left);
           left -= std::abs(units);
           const int64_t sent = std::clamp(units + noise[i], -kLargestSent, kLargestSent);
-          stretch[i] = static_cast<float>(std::ldexp(static_cast<double>(sent), -fraction_bits_));
+          stretch[i] = static_cast<float>(static_cast<double>(sent) * unit);
         }
         values = values.subspan(stretch.size());
       }
@@ -59,8 +60,7 @@ class DiscreteLaplaceNoise final : public Mechanism {
 
  private:
   // Towards zero, and at most `left`.
-  int64_t UnitsOf(float value, double factor, int64_t left) const {
-    const double units = std::trunc(std::ldexp(static_cast<double>(value) * factor, fraction_bits_));
+  static int64_t UnitsOf(double units, int64_t left) {
     return static_cast<int64_t>(std::clamp(units, -static_cast<double>(left), static_cast<double>(left)));
   }
 

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <memory>
 #include <numbers>
+#include <optional>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -16,6 +17,8 @@
 
 namespace rivulet::privacy {
 namespace {
+
+constexpr int kRootBits = 28;  // fraction bits of the root of an exponent
 
 struct FreeBigNumber {
   void operator()(BIGNUM* number) const { BN_clear_free(number); }
@@ -51,18 +54,41 @@ int WidthOf(Wide value) {
   return high != 0 ? 128 - std::countl_zero(high) : 64 - std::countl_zero(static_cast<uint64_t>(value));
 }
 
-// True with probability e^-(number / whole) for number < whole; `inverse` is floor((2^128 - 1) / whole). The quotient's
-// first 64 bits lose at most a unit for the inverse and one for what is cut off.
+// 2^64 (number / whole) for number < whole; `inverse` is floor((2^128 - 1) / whole). It loses at most a unit for the
+// inverse and one for what is cut off.
+inline Wide ScaledQuotient(uint64_t number, Wide inverse) {
+  return static_cast<Wide>(number) * static_cast<uint64_t>(inverse >> 64) +
+         ((static_cast<Wide>(number) * static_cast<uint64_t>(inverse)) >> 64);
+}
+
+// True with probability e^-(number / whole).
 inline bool DecideQuotient(NoiseStream& stream, const ExponentialTables& tables, uint64_t number, uint64_t whole,
                            Wide inverse) {
   if (number == 0) return true;
-  const Wide scaled = static_cast<Wide>(number) * static_cast<uint64_t>(inverse >> 64) +
-                      ((static_cast<Wide>(number) * static_cast<uint64_t>(inverse)) >> 64);
-  return Decide(stream, BoundExponential(tables, scaled), [&](uint64_t first) {
+  return Decide(stream, BoundExponential(tables, ScaledQuotient(number, inverse)), [&](uint64_t first) {
     return IsBelowExponential(
         first, [&] { return stream.Word(); }, number, whole);
   });
 }
+
+// Nearly all decisions follow from few bits: those of a range of exponents, and the first 32 of the uniform word. A
+// word below `low` is below 2^64 e^-g for every exponent g of the range, and one above `high` is above it for every
+// one. In between, the exact decision is made of the same word. So tables change no decision, and no word that is
+// drawn.
+struct Range {
+  uint32_t low = 0, high = 0xFFFFFFFF;  // as it stands here: nothing is known
+  bool IsBelow(uint64_t word) const { return static_cast<uint32_t>(word >> 32) < low; }
+  bool MayBeBelow(uint64_t word) const { return static_cast<uint32_t>(word >> 32) <= high; }
+};
+
+// `least` and `most`: 2^64 times the range's exponents, each as BoundExponential takes it.
+Range RangeOf(Wide least, Wide most) {
+  const Wide high = BoundExponential(least).high >> 32;
+  return {.low = static_cast<uint32_t>(BoundExponential(most).low >> 32),
+          .high = static_cast<uint32_t>(std::min<Wide>(high, 0xFFFFFFFF))};
+}
+
+constexpr int kRangeBits = 10;  // of a uniform word, which choose a range
 
 // How often e^-1 comes true in a row: how many k >= 1 have a uniform number below e^-k. After kRow of them the rest is
 // drawn anew, which has the same law.
@@ -74,10 +100,24 @@ class GeometricTable {
     for (uint64_t zeros = 0; zeros < certain_.size(); ++zeros) {
       certain_[zeros] = static_cast<uint8_t>(std::min(kRow, static_cast<uint64_t>(zeros * std::numbers::ln2)));
     }
+    for (uint64_t i = 0; i < rows_.size(); ++i) {
+      const uint64_t least = i << (64 - kRangeBits), most = least + (~uint64_t{0} >> kRangeBits);
+      const auto counted = std::ranges::count_if(bounds_, [&](const auto& bounds) { return most < bounds.low; });
+      const auto possible = std::ranges::count_if(bounds_, [&](const auto& bounds) { return least < bounds.high; });
+      rows_[i] = counted == possible ? static_cast<uint8_t>(counted) : kUnknown;
+    }
   }
-  // A number with so many leading zeros is below e^-certain, and not below e^-(certain + 2): one power is in question.
   uint64_t Row(NoiseStream& stream) const {
     const uint64_t first = stream.Word();
+    if (const uint8_t row = rows_[first >> (64 - kRangeBits)]; row != kUnknown) [[likely]]
+      return row;
+    return RowOf(stream, first);
+  }
+
+ private:
+  static constexpr uint8_t kUnknown = 255;
+  // A number with so many leading zeros is below e^-certain, and not below e^-(certain + 2): one power is in question.
+  [[gnu::noinline]] uint64_t RowOf(NoiseStream& stream, uint64_t first) const {
     const uint64_t certain = certain_[static_cast<size_t>(std::countl_zero(first))];
     if (certain == kRow) return kRow;
     const ExponentialBounds& next = bounds_[certain];
@@ -90,9 +130,27 @@ class GeometricTable {
     return certain + (first < next.low ? 1 : 0);
   }
 
- private:
   std::array<ExponentialBounds, kRow> bounds_;
   std::array<uint8_t, 65> certain_;
+  std::array<uint8_t, 1 << kRangeBits> rows_;  // by a word's first bits
+};
+
+// Exponents up to 8 in ranges of 2^-8, and a 2^20th on both sides.
+class SquareTable {
+ public:
+  static constexpr int kFractionBits = 8;
+  SquareTable() {
+    constexpr Wide kAround = Wide{1} << 44;
+    for (size_t i = 0; i < ranges_.size(); ++i) {
+      const Wide begin = static_cast<Wide>(i) << (64 - kFractionBits), end = begin + (Wide{1} << (64 - kFractionBits));
+      ranges_[i] = RangeOf(begin > kAround ? begin - kAround : 0, end + kAround);
+    }
+  }
+  // Of the exponents from index * 2^-8 on.
+  Range Of(uint64_t index) const { return index < ranges_.size() ? ranges_[index] : Range(); }
+
+ private:
+  std::array<Range, 8 << kFractionBits> ranges_;
 };
 
 const GeometricTable& GetGeometricTable() {
@@ -100,7 +158,7 @@ const GeometricTable& GetGeometricTable() {
   return kTable;
 }
 
-uint64_t DrawGeometric(NoiseStream& stream, const GeometricTable& table) {
+inline uint64_t DrawGeometric(NoiseStream& stream, const GeometricTable& table) {
   for (uint64_t rows = 0;; rows += GeometricTable::kRow) {
     const uint64_t count = table.Row(stream);
     if (count < GeometricTable::kRow) return rows + count;
@@ -114,6 +172,12 @@ uint64_t DrawGeometric(NoiseStream& stream, const GeometricTable& table) {
 struct NoiseTables {
   const ExponentialTables& exponential = GetExponentialTables();
   const GeometricTable& geometric = GetGeometricTable();
+  const SquareTable squares;
+};
+
+// The decisions e^-(rest / scale) of a scale, by the first bits of the word that the rest is drawn by.
+struct QuotientTable {
+  std::array<Range, 1 << kRangeBits> ranges;
 };
 
 namespace {
@@ -123,12 +187,55 @@ const NoiseTables& GetNoiseTables() {
   return kTables;
 }
 
-// The magnitude of a discrete Laplace draw of a whole scale, before its sign.
-inline uint64_t DrawMagnitude(NoiseStream& stream, const NoiseTables& tables, uint64_t scale, Wide inverse) {
+std::shared_ptr<const QuotientTable> QuotientsOf(uint64_t scale, Wide inverse) {
+  auto table = std::make_shared<QuotientTable>();
+  for (uint64_t i = 0; i < table->ranges.size(); ++i) {
+    const uint64_t first = i << (64 - kRangeBits), last = first + (~uint64_t{0} >> kRangeBits);
+    const auto least = static_cast<uint64_t>((static_cast<Wide>(first) * scale) >> 64);
+    const auto most = static_cast<uint64_t>((static_cast<Wide>(last) * scale) >> 64);
+    // A rest of 0 draws no second word.
+    if (least > 0) table->ranges[i] = RangeOf(ScaledQuotient(least, inverse), ScaledQuotient(most, inverse));
+  }
+  return table;
+}
+
+// One try of a magnitude below `scale`; nullopt: it is thrown away.
+[[gnu::noinline]] std::optional<uint64_t> TryRest(NoiseStream& stream, const NoiseTables& tables, uint64_t scale,
+                                                  Wide inverse) {
+  const uint64_t rest = scale == 1 ? 0 : stream.Below(scale);
+  if (!DecideQuotient(stream, tables.exponential, rest, scale, inverse)) return std::nullopt;
+  return rest;
+}
+
+// The magnitude of a discrete Laplace draw of a whole scale, before its sign. Of all tries 63 % are kept. Four are
+// looked at together without a branch, and the first that is not known to be thrown away counts.
+inline uint64_t DrawMagnitude(NoiseStream& stream, const NoiseTables& tables, const QuotientTable& quotients,
+                              uint64_t scale, Wide inverse) {
+  constexpr size_t kTries = 4;
   while (true) {
-    const uint64_t rest = scale == 1 ? 0 : stream.Below(scale);
-    if (DecideQuotient(stream, tables.exponential, rest, scale, inverse)) {
-      return rest + scale * DrawGeometric(stream, tables.geometric);
+    if (const std::span<const uint64_t> words = stream.ahead(); words.size() >= 2 * kTries && scale > 1) [[likely]] {
+      unsigned open = 0;
+#pragma GCC unroll 4
+      for (size_t i = 0; i < kTries; ++i) {
+        const Range& range = quotients.ranges[words[2 * i] >> (64 - kRangeBits)];
+        // Where Below would draw a rest anew, it may need other words.
+        open |= (unsigned{range.MayBeBelow(words[2 * i + 1])} | unsigned{words[2 * i] * scale < scale}) << i;
+      }
+      if (open == 0) {
+        stream.Skip(2 * kTries);
+        continue;
+      }
+      const auto first = static_cast<size_t>(std::countr_zero(open));
+      const uint64_t word = words[2 * first], decides = words[2 * first + 1];
+      stream.Skip(2 * first);
+      if (quotients.ranges[word >> (64 - kRangeBits)].IsBelow(decides) && word * scale >= scale) [[likely]] {
+        stream.Skip(2);
+        const auto rest = static_cast<uint64_t>((static_cast<Wide>(word) * scale) >> 64);
+        return rest + scale * DrawGeometric(stream, tables.geometric);
+      }
+    }
+    if (const std::optional<uint64_t> rest = TryRest(stream, tables, scale, inverse)) {
+      return *rest + scale * DrawGeometric(stream, tables.geometric);
     }
   }
 }
@@ -206,6 +313,14 @@ DiscreteGaussian::DiscreteGaussian(const NoiseScale& scale) : tables_(&GetNoiseT
     --reciprocal_exponent_;
   }
   reciprocal_ = BN_get_word(quotient.get());
+  quotients_ = QuotientsOf(laplace_, laplace_inverse_);
+  // Computed in double, to a part in 2^50: SquareTable allows for more.
+  const double s = scale.value(), root = s * std::numbers::sqrt2;
+  if (s < 1) return;
+  // Magnitudes stay below 2^22 s (DrawGeometric), and so 2^50 when they are shifted.
+  root_shift_ = std::max(kRootBits - std::ilogb(s), 0);
+  root_slope_ = static_cast<uint64_t>(std::ldexp(1 / root, kRootBits + 64 - root_shift_));
+  root_offset_ = std::llround(std::ldexp(s * s / static_cast<double>(laplace_) / root, kRootBits));
 }
 
 Wide DiscreteGaussian::ScaledSquare(Wide difference) const {
@@ -228,18 +343,35 @@ bool DiscreteGaussian::IsKeptExactly(NoiseStream& stream, uint64_t first, Wide d
       first, [&] { return stream.Word(); }, numerator.get(), denominator.get());
 }
 
-bool DiscreteGaussian::IsKept(NoiseStream& stream, Wide difference) const {
+bool DiscreteGaussian::IsKeptSlowly(NoiseStream& stream, uint64_t magnitude) const {
+  const Wide at = static_cast<Wide>(magnitude) * unit_;
+  const Wide difference = at > square_ ? at - square_ : square_ - at;
   return Decide(stream, BoundExponential(tables_->exponential, ScaledSquare(difference)),
                 [&](uint64_t first) { return IsKeptExactly(stream, first, difference); });
 }
 
+// The root of the exponent is computed to two units of 2^-28. So an exponent below 8 is known to 2^-24, and its range
+// with it. Whatever the first bits leave open is decided exactly, by the same word.
+inline bool DiscreteGaussian::IsKept(NoiseStream& stream, uint64_t magnitude) const {
+  const std::span<const uint64_t> words = stream.ahead();
+  if (words.empty() || root_slope_ == 0) [[unlikely]]
+    return IsKeptSlowly(stream, magnitude);
+  const auto at = static_cast<int64_t>((static_cast<Wide>(magnitude << root_shift_) * root_slope_) >> 64);
+  constexpr int64_t kMost = int64_t{1} << 31;  // a root of 8: its exponent is in no range
+  const auto root = static_cast<uint64_t>(std::min(std::abs(at - root_offset_), kMost));
+  const Range range = tables_->squares.Of((root * root) >> (2 * kRootBits - SquareTable::kFractionBits));
+  if (range.MayBeBelow(words[0]) && !range.IsBelow(words[0])) [[unlikely]]
+    return IsKeptSlowly(stream, magnitude);
+  stream.Skip(1);
+  return range.IsBelow(words[0]);
+}
+
 int64_t DiscreteGaussian::Draw(NoiseStream& stream) const {
   while (true) {
-    const uint64_t magnitude = DrawMagnitude(stream, *tables_, laplace_, laplace_inverse_);
+    const uint64_t magnitude = DrawMagnitude(stream, *tables_, *quotients_, laplace_, laplace_inverse_);
     const bool negative = stream.Bit();
     if (negative && magnitude == 0) continue;  // 0 has one sign
-    const Wide at = static_cast<Wide>(magnitude) * unit_;
-    if (!IsKept(stream, at > square_ ? at - square_ : square_ - at)) continue;
+    if (!IsKept(stream, magnitude)) continue;
     return negative ? -static_cast<int64_t>(magnitude) : static_cast<int64_t>(magnitude);
   }
 }
@@ -255,12 +387,13 @@ StatusOr<DiscreteLaplace> DiscreteLaplace::Create(uint64_t numerator, uint64_t d
   law.numerator_ = numerator;
   law.denominator_ = denominator;
   law.inverse_ = ~Wide{0} / numerator;
+  law.quotients_ = QuotientsOf(numerator, law.inverse_);
   return law;
 }
 
 int64_t DiscreteLaplace::Draw(NoiseStream& stream) const {
   while (true) {
-    const uint64_t magnitude = DrawMagnitude(stream, *tables_, numerator_, inverse_) / denominator_;
+    const uint64_t magnitude = DrawMagnitude(stream, *tables_, *quotients_, numerator_, inverse_) / denominator_;
     const bool negative = stream.Bit();
     if (negative && magnitude == 0) continue;
     return negative ? -static_cast<int64_t>(magnitude) : static_cast<int64_t>(magnitude);

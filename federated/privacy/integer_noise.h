@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "federated/privacy/exponential_bound.h"
@@ -14,6 +15,7 @@ struct bignum_st;
 namespace rivulet::privacy {
 
 struct NoiseTables;
+struct QuotientTable;
 
 // The parameter s of a discrete Gaussian, exactly mantissa * 2^exponent, mantissa < 2^32.
 struct NoiseScale {
@@ -37,18 +39,24 @@ class DiscreteGaussian {
  private:
   // 2^64 * (difference^2 / denominator), from below, as BoundExponential wants it.
   Wide ScaledSquare(Wide difference) const;
-  bool IsKept(NoiseStream& stream, Wide difference) const;
+  bool IsKept(NoiseStream& stream, uint64_t magnitude) const;
+  bool IsKeptSlowly(NoiseStream& stream, uint64_t magnitude) const;
   bool IsKeptExactly(NoiseStream& stream, uint64_t first, Wide difference) const;
 
   const NoiseTables* tables_;
   NoiseScale scale_;
   uint64_t laplace_ = 1;  // t = floor(s) + 1: the scale of the discrete Laplace that is drawn from and thinned out
   Wide laplace_inverse_ = 0;
+  std::shared_ptr<const QuotientTable> quotients_;  // of laplace_
   // A candidate y is kept with probability e^(-(|y| - s^2 / t)^2 / 2 s^2) = e^-((|y| unit_ - square_)^2 / denominator),
   // unit_ = t D, square_ = N and denominator = 2 N D t^2 for s^2 = N / D.
   Wide unit_ = 1, square_ = 1;
   uint64_t reciprocal_ = 0;  // 2^reciprocal_exponent_ / denominator, with its highest bit set
   int reciprocal_exponent_ = 0;
+  // The root of that exponent to 28 fraction bits: | |y| 2^root_shift_ root_slope_ / 2^64 - root_offset_ |.
+  int root_shift_ = 0;
+  uint64_t root_slope_ = 0;  // 0: scales below 1, of which each decision is made exactly
+  int64_t root_offset_ = 0;
 };
 
 // Mass proportional to e^(-|k| denominator / numerator) at every integer k: the scale is numerator / denominator.
@@ -63,6 +71,7 @@ class DiscreteLaplace {
   const NoiseTables* tables_ = nullptr;
   uint64_t numerator_ = 1, denominator_ = 1;
   Wide inverse_ = 0;
+  std::shared_ptr<const QuotientTable> quotients_;  // of numerator_
 };
 
 // Elements of a version that share a stream.

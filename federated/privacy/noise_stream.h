@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "federated/privacy/noise_key.h"
 
@@ -28,6 +29,10 @@ class NoiseStream {
     if (used_ == kBuffered) Refill();
     return (*words_)[used_++];
   }
+  // The next words, as many as the buffer has (possibly none), to be looked at before they are drawn.
+  std::span<const uint64_t> ahead() const { return std::span(*words_).subspan(used_); }
+  // Draws the first `words` of ahead().
+  void Skip(size_t words) { used_ += words; }
   // 1 uniform bit.
   bool Bit() {
     if (bits_left_ == 0) bits_ = Word(), bits_left_ = 64;

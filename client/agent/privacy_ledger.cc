@@ -114,8 +114,12 @@ StatusOr<double> PrivacyLedger::SpentWith(double multiplier) const {
   return spend.value;
 }
 
-Status PrivacyLedger::CheckLocked(const TaskId& task, const Plan& plan) {
-  if (std::ranges::find(newest_, task) != newest_.end()) return absl::OkStatus();
+bool PrivacyLedger::IsCharged(const TaskId& task, Again again) const {
+  return again == Again::kSameBits && std::ranges::find(newest_, task) != newest_.end();
+}
+
+Status PrivacyLedger::CheckLocked(const TaskId& task, const Plan& plan, Again again) {
+  if (IsCharged(task, again)) return absl::OkStatus();
   if (!plan.privacy()) {
     return Unwilling(FailedPrecondition("plan '{}' claims no noise, and this site has a privacy budget "
                                         "(privacy.max_epsilon)",
@@ -130,20 +134,21 @@ Status PrivacyLedger::CheckLocked(const TaskId& task, const Plan& plan) {
                    "privacy budget");
 }
 
-Status PrivacyLedger::Check(const TaskId& task, const Plan& plan) {
+Status PrivacyLedger::Check(const TaskId& task, const Plan& plan, Again again) {
   MutexLock locked(mutex_);
   RIVULET_ASSIGN_OR_RETURN(const auto lock, Lock());
   RIVULET_RETURN_IF_ERROR(Reload());
-  return CheckLocked(task, plan);
+  return CheckLocked(task, plan, again);
 }
 
-Status PrivacyLedger::Charge(const TaskId& task, const Plan& plan) {
+Status PrivacyLedger::Charge(const TaskId& task, const Plan& plan, Again again) {
   MutexLock locked(mutex_);
   RIVULET_ASSIGN_OR_RETURN(const auto lock, Lock());
   RIVULET_RETURN_IF_ERROR(Reload());
-  RIVULET_RETURN_IF_ERROR(CheckLocked(task, plan));
-  if (std::ranges::find(newest_, task) != newest_.end()) return absl::OkStatus();
+  RIVULET_RETURN_IF_ERROR(CheckLocked(task, plan, again));
+  if (IsCharged(task, again)) return absl::OkStatus();
   ++charged_[MultiplierOf(*plan.privacy())];
+  std::erase(newest_, task);
   newest_.push_back(task);
   if (newest_.size() > kTasksKept) newest_.pop_front();
   // After an error nothing is sent, whether or not the charge is on disk.

@@ -1,7 +1,8 @@
-// A site's ledger of differential privacy, over all runs of one authority. Each answered task is charged once, with the
-// noise that its plan claims and without amplification by sampling, which a site cannot verify. The file is rewritten
-// and synced before the first byte of an update is sent. Several authorities have a file each, in one folder; several
-// processes of a site may share a file.
+// A site's ledger of differential privacy, over all runs of one authority. Each answer is charged, with the noise that
+// its plan claims and without amplification by sampling, which a site cannot verify. An answer that is sent again is
+// charged once, and so is one that is made again without noise of the client, as its bits are the same. The file is
+// rewritten and synced before the first byte of an update is sent. Several authorities have a file each, in one folder;
+// several processes of a site may share a file.
 //
 //   rivulet privacy ledger 1
 //   charged 1 17            multiplier and tasks, under add-remove; "charged 0.5 3" for a replace-one claim of 1
@@ -39,11 +40,14 @@ class PrivacyLedger {
   static StatusOr<std::unique_ptr<PrivacyLedger>> Open(FileSystem& files, std::string path, Budget budget,
                                                        const std::string& earlier = "");
 
+  // What an answer tells beside an earlier one of the same task: nothing more, or as much again, where the client has
+  // drawn other noise for it.
+  enum class Again : uint8_t { kSameBits, kOtherNoise };
   // Whether the task may still be charged. FAILED_PRECONDITION, with a reason that may leave the site: its charge would
   // exceed the budget, or the plan claims no noise.
-  Status Check(const TaskId& task, const Plan& plan);
+  Status Check(const TaskId& task, const Plan& plan, Again again = Again::kSameBits);
   // Charges a task; durable when it returns OK. Errors: as Check, and of `files`, after which nothing may be sent.
-  Status Charge(const TaskId& task, const Plan& plan);
+  Status Charge(const TaskId& task, const Plan& plan, Again again = Again::kSameBits);
 
   // Of all charges, at the budget's delta.
   StatusOr<double> Spent();
@@ -59,7 +63,8 @@ class PrivacyLedger {
   Status Read(const std::string& path, const std::string& text) REQUIRES(mutex_);  // adds what it says
   std::string Text() const REQUIRES(mutex_);
   StatusOr<double> SpentWith(double multiplier) const REQUIRES(mutex_);  // 0: with nothing more
-  Status CheckLocked(const TaskId& task, const Plan& plan) REQUIRES(mutex_);
+  bool IsCharged(const TaskId& task, Again again) const REQUIRES(mutex_);
+  Status CheckLocked(const TaskId& task, const Plan& plan, Again again) REQUIRES(mutex_);
 
   FileSystem& files_;
   const std::string path_;

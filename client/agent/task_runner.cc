@@ -4,6 +4,7 @@
 
 #include "client/agent/update_message_writer.h"
 #include "client/training/failure.h"
+#include "client/training/update_pipeline.h"
 #include "engine/profile/tracer.h"
 #include "federated/plan/download_bounds.h"
 
@@ -70,10 +71,16 @@ std::optional<FinishedWork> TaskRunner::FindPersisted(const Caller& caller, cons
   return found;
 }
 
-Status TaskRunner::AskLedger(Ledger what, const Task& task, const TaskTrainer::Sources& sources) {
+// Two answers with noise of two draws tell twice as much, whatever their task. A client that was stopped cannot know
+// what of the first one has arrived, so a second draw is a second charge.
+Status TaskRunner::AskLedger(Ledger what, const Task& task, const TaskTrainer::Sources& sources, bool sent_again) {
   if (ledger_ == nullptr || task.kind != TaskKind::kTrain) return absl::OkStatus();
-  RIVULET_ASSIGN_OR_RETURN(const auto plan, artifacts_.Plan(task.plan, sources.plan, sources.base));
-  return what == Ledger::kCheck ? ledger_->Check(task.id, *plan->plan) : ledger_->Charge(task.id, *plan->plan);
+  RIVULET_ASSIGN_OR_RETURN(const auto artifacts, artifacts_.Plan(task.plan, sources.plan, sources.base));
+  const Plan& plan = *artifacts->plan;
+  const auto pipeline = UpdatePipeline::Create(plan);
+  const bool draws = pipeline.ok() && !(*pipeline)->repeatable();  // a plan of unknown mechanisms is never trained
+  const auto again = draws && !sent_again ? PrivacyLedger::Again::kOtherNoise : PrivacyLedger::Again::kSameBits;
+  return what == Ledger::kCheck ? ledger_->Check(task.id, plan, again) : ledger_->Charge(task.id, plan, again);
 }
 
 // On disk before the first byte of it is sent: from then on no death of either side costs its training.
@@ -158,7 +165,7 @@ StatusOr<TaskReport> TaskRunner::Perform(const Caller& caller, const Task& task,
     work = TrainAndKeep(caller, task, data, sources);
   }
   if (work.ok()) {
-    if (const Status charged = AskLedger(Ledger::kCharge, task, sources); !charged.ok()) work = charged;
+    if (const Status charged = AskLedger(Ledger::kCharge, task, sources, report.resent); !charged.ok()) work = charged;
   }
   status = work.status();
   if (work.ok()) {

@@ -61,9 +61,10 @@ class TaskRunner {
   // What was finished of it before; nullopt: nothing that may be sent.
   std::optional<FinishedWork> FindPersisted(const Caller& caller, const Task& task,
                                             const TaskTrainer::Sources& sources);
-  // Before a training, and again before its update is sent, where it is charged. OK without a ledger.
+  // Before a training, and again before its update is sent, where it is charged. `sent_again`: the update is one that
+  // may have been sent before. OK without a ledger.
   enum class Ledger : uint8_t { kCheck, kCharge };
-  Status AskLedger(Ledger what, const Task& task, const TaskTrainer::Sources& sources);
+  Status AskLedger(Ledger what, const Task& task, const TaskTrainer::Sources& sources, bool sent_again = false);
   StatusOr<FinishedWork> TrainAndKeep(const Caller& caller, const Task& task, std::span<const BoundData> data,
                                       const TaskTrainer::Sources& sources);
 

@@ -57,11 +57,11 @@ void AppendRun(std::string& out, const FloatRun& run) {
   const auto append = [&](const float* values, int64_t count) {
     out.append(reinterpret_cast<const char*>(values), static_cast<size_t>(count) * sizeof(float));
   };
-  if (run.minus == nullptr) return append(run.values, run.count);
+  if (run.minus == nullptr && run.factor == 1) return append(run.values, run.count);
   std::array<float, 1024> block;
   for (int64_t begin = 0; begin < run.count; begin += std::ssize(block)) {
     const int64_t count = std::min(std::ssize(block), run.count - begin);
-    for (int64_t i = 0; i < count; ++i) block[static_cast<size_t>(i)] = run.values[begin + i] - run.minus[begin + i];
+    CopyValues(run, begin, count, block.data());
     append(block.data(), count);
   }
 }

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "client/agent/persisted_updates.h"
+#include "client/agent/privacy_ledger.h"
 #include "client/training/training_checkpoint.h"
 #include "tests/client/agent/flaky_coordinator.h"
 #include "tests/coordinator/faulty_file_system.h"
@@ -79,6 +80,43 @@ TEST_F(HeldAgentTest, AcknowledgedAndOfferedAgain_IsSentAgainUntilItIsDurable) {
   ASSERT_OK(RunAgent());
   EXPECT_FALSE(HoldsTask());
   EXPECT_THAT(said_, SizeIs(0));
+}
+
+// A client that lost its update on disk trains again. With noise of its own it then tells twice as much; with noise of
+// the server it sends the same bits.
+TEST_F(HeldAgentTest, TrainedAgain_IsChargedAgainWhereTheClientDrawsNoise) {
+  for (const auto& [noise, charges] : std::map<std::string, int>{{"local", 2}, {"central", 1}}) {
+    SCOPED_TRACE(noise);
+    Scenario scenario = testing::LocalScenario();
+    scenario.algorithm = {.name = "dp_fedavg", .settings = {{"noise_multiplier", 1.0}, {"noise", noise}}};
+    scenario.privacy.clip = 1;
+    coordinator_.task_.plan = coordinator_.AddBlob(testing::PlanBytes(scenario));
+    const auto answer = [&](int tasks) {
+      AgentOptions options = WithPersisted();
+      ASSERT_OK_AND_ASSIGN(options.ledger,
+                           PrivacyLedger::Open(FileSystem::Default(), folder_.File("of-" + noise), {.epsilon = 1000}));
+      coordinator_.tasks_ = tasks;
+      coordinator_.over_failed_ = true;
+      ASSERT_OK(Agent(coordinator_, options).Run());
+    };
+    const auto charged = [&] {
+      const std::string text = testing::ContentOf(folder_.File("of-" + noise));
+      const size_t at = text.find("charged ");
+      return std::stoi(text.substr(text.find(' ', at + 8)));
+    };
+    answer(1);
+    EXPECT_EQ(charged(), 1);
+    const std::string sent = coordinator_.staged_;
+    answer(1);
+    EXPECT_EQ(charged(), 1) << "sent again from the disk";
+    EXPECT_EQ(coordinator_.staged_, sent);
+    WithPersisted().persisted->Drop("run-r1-a1-site-1-0", "lost");
+    ASSERT_FALSE(HoldsTask());
+    answer(1);
+    EXPECT_EQ(charged(), charges);
+    EXPECT_EQ(coordinator_.staged_ == sent, charges == 1);
+    WithPersisted().persisted->Drop("run-r1-a1-site-1-0", "the next case");
+  }
 }
 
 TEST_F(HeldAgentTest, RunThatHasFinished_LeavesNothingHeld) {

@@ -91,6 +91,22 @@ TEST_F(PrivacyLedgerTest, ATaskThatIsSentAgain_IsChargedOnce) {
   EXPECT_NEAR(Value(ledger->Spent()), one, 1e-9);
 }
 
+TEST_F(PrivacyLedgerTest, ATaskThatIsAnsweredAgainWithOtherNoise_IsChargedTwice) {
+  constexpr auto kOtherNoise = PrivacyLedger::Again::kOtherNoise;
+  const auto plan = PlanWith(2, true);
+  const double two = Epsilon({{.multiplier = 2, .count = 2}});
+  const auto ledger = Open(two * 1.01);
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_OK(ledger->Check("run-r1-a1-c-0", *plan, kOtherNoise));
+    ASSERT_OK(ledger->Charge("run-r1-a1-c-0", *plan, kOtherNoise));
+  }
+  EXPECT_NEAR(Value(ledger->Spent()), two, 1e-9);
+  EXPECT_THAT(ledger->Check("run-r1-a1-c-0", *plan, kOtherNoise), StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(ledger->Charge("run-r1-a1-c-0", *plan, kOtherNoise), StatusIs(absl::StatusCode::kFailedPrecondition));
+  ASSERT_OK(ledger->Charge("run-r1-a1-c-0", *plan)) << "what was sent may be sent again";
+  EXPECT_NEAR(Value(ledger->Spent()), two, 1e-9);
+}
+
 TEST_F(PrivacyLedgerTest, SpentBudget_RefusesInWordsThatMayLeaveTheSite) {
   const auto plan = PlanWith(2, true);
   const auto ledger = Open(Epsilon({{.multiplier = 2, .count = 3}}) * 1.001);

@@ -314,29 +314,18 @@ StatusOr<bool> Site::WorkTogether(std::span<const Task> tasks) {
   std::vector<size_t> whole;
   for (size_t i = 0; i < tasks.size(); ++i) {
     LocalResult& result = (*trained)[i];
-    if (result.status.ok() && trainer_.transparent()) {
-      result.status = trainer_.Finish(tasks[i], tasks[i].client_id, result, i);
-    }
-    if (result.status.ok()) {
-      whole.push_back(i);
+    if (result.status.ok()) result.status = trainer_.Finish(tasks[i], tasks[i].client_id, result, i);
+    if (!result.status.ok()) {
+      RIVULET_RETURN_IF_ERROR(fail(i, result.status));
       continue;
     }
-    RIVULET_RETURN_IF_ERROR(fail(i, result.status));
-  }
-  if (trainer_.transparent()) {
+    whole.push_back(i);
+    if (whole.size() < trainer_.MostTogether()) continue;
+    // What happened to updates on their way lies where the next ones' goes.
     RIVULET_RETURN_IF_ERROR(FoldTogether(tasks, *trained, whole, *open, reports));
-    traced();
-    return true;
+    whole.clear();
   }
-  // What happens to an update on its way is done in one place, so each is folded before the next is made.
-  for (const size_t& i : whole) {
-    LocalResult& result = (*trained)[i];
-    if (const Status status = trainer_.Finish(tasks[i], tasks[i].client_id, result, i); !status.ok()) {
-      RIVULET_RETURN_IF_ERROR(fail(i, status));
-      continue;
-    }
-    RIVULET_RETURN_IF_ERROR(FoldTogether(tasks, *trained, {&i, 1}, *open, reports));
-  }
+  if (!whole.empty()) RIVULET_RETURN_IF_ERROR(FoldTogether(tasks, *trained, whole, *open, reports));
   traced();
   return true;
 }

@@ -1,6 +1,7 @@
 #include "client/training/task_trainer.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "client/training/example_steps.h"
@@ -292,13 +293,18 @@ Status TaskTrainer::Finish(const Task& task, std::string_view client_id, LocalRe
   return states_->Propose(task.run_id, client_id, task.id, std::move(result.state));
 }
 
+size_t TaskTrainer::MostTogether() const {
+  return transparent() ? std::numeric_limits<size_t>::max() : pipeline_->MostTogether();
+}
+
 // Whoever watches tasks on the host wants to see each; lanes of a device are what is to be seen there. On the host,
 // what happens to updates on their way would need them in memory; on a device it happens there, or each is brought from
 // there.
 int TaskTrainer::MostLanes(const Task& task, int64_t examples) const {
   if (trainer_ == nullptr || plan_->plan->digest() != task.plan || ExampleNoiseOf(plan())) return 1;
   if (!trainer_->TakesUnlikeTasks() && instruments_.tracer != nullptr) return 1;
-  if (!trainer_->TakesUnlikeTasks() && (!pipeline_->transparent() || plan_->plan->keeps_state())) return 1;
+  const bool in_fold = pipeline_->transparent() || pipeline_->scales();
+  if (!trainer_->TakesUnlikeTasks() && (!in_fold || plan_->plan->keeps_state())) return 1;
   return trainer_->MostLanes(task.kind, examples);
 }
 

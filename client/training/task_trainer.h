@@ -119,12 +119,14 @@ class TaskTrainer {
   // returns its own.
   StatusOr<std::vector<LocalResult>> TrainTogether(std::span<const Task> tasks, std::span<const BoundData> data,
                                                    const Sources& sources);
-  // Whether updates of tasks that were trained together are folded unchanged, and so together.
+  // Whether updates of tasks that were trained together are folded unchanged.
   bool transparent() const { return left_ || pipeline_->transparent(); }
+  // How many updates of TrainTogether, at least 1, stay valid when Finish is called for one after the other.
+  size_t MostTogether() const;
   // Whether the last task, trained again, gives the same update.
   bool repeatable() const { return pipeline_->repeatable(); }
   // Passes one update of TrainTogether, number `lane`, through the pipeline and proposes its state. Its parts are valid
-  // until the next call. Errors are those of UpdatePipeline::Apply and of the store.
+  // for as many calls as MostTogether says. Errors are those of UpdatePipeline::Apply and of the store.
   Status Finish(const Task& task, std::string_view client_id, LocalResult& result, size_t lane);
 
  private:

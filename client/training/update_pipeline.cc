@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
+#include "federated/aggregation/fixed_point.h"
+#include "federated/mechanisms/scaling.h"
 #include "federated/random/streams.h"
 
 namespace rivulet {
@@ -13,22 +16,51 @@ Draws DrawsOf(const Task& task, Purpose purpose, size_t number) {
   return {StreamFor(task.stream_key, purpose, version, task.ordinal), static_cast<uint32_t>(number)};
 }
 
-// Blocks of a fixed length, which compilers vectorise.
-void CopyValues(const FloatRun& run, float* __restrict to) {
-  if (run.minus == nullptr) {
-    std::copy_n(run.values, run.count, to);
-    return;
-  }
-  constexpr int64_t kBlock = 16;
-  int64_t first = 0;
-  for (; first + kBlock <= run.count; first += kBlock) {
-    const float *const values = run.values + first, *const minus = run.minus + first;
-    for (int64_t i = 0; i < kBlock; ++i) to[first + i] = values[i] - minus[i];
-  }
-  for (; first < run.count; ++first) to[first] = run.values[first] - run.minus[first];
+// Made updates of tasks that are trained together wait in so many bytes for their fold: a part of a processor's last
+// cache, so that they are read from there.
+constexpr size_t kMostWaitingBytes = size_t{4} << 20, kMostWaiting = 16;
+// Values of a block: with the sums that it goes to, it fits the fastest cache.
+constexpr size_t kMeasuredBlock = 4096;
+
+int64_t ElementsOf(const PartView& part) {
+  int64_t elements = part.made == nullptr ? 0 : part.made->elements();
+  for (const FloatRun& run : part.runs) elements += run.count;
+  return elements;
+}
+
+// `part` null: the update has none.
+Status CheckElements(std::string_view name, int64_t planned, const PartView* part) {
+  const int64_t elements = part == nullptr ? 0 : ElementsOf(*part);
+  if (elements == planned) return absl::OkStatus();
+  return InvalidArgument("training has left {} elements of part '{}', and the plan has {}", elements, name, planned);
 }
 
 }  // namespace
+
+// What was made while it was measured: making it again would take longer than reading it.
+class UpdatePipeline::MeasuredPart final : public MadePart {
+ public:
+  int64_t elements() const override { return std::ssize(values_); }
+  size_t blocks() const override { return (values_.size() + kMeasuredBlock - 1) / kMeasuredBlock; }
+  FloatRun Make(size_t block) const override {
+    const size_t first = block * kMeasuredBlock, count = std::min(kMeasuredBlock, values_.size() - first);
+    return {values_.data() + first, nullptr, static_cast<int64_t>(count), factor_};
+  }
+  void Measure(const MadePart& part, FoldState& state) {
+    values_.resize(static_cast<size_t>(part.elements()));
+    for (size_t block = 0; block < part.blocks(); ++block) {
+      AddSquares(part.Make(block), state, values_.data() + state.wire_index);
+    }
+  }
+  void Scale(float factor) { factor_ = factor; }
+
+ private:
+  std::vector<float> values_;
+  float factor_ = 1;
+};
+
+UpdatePipeline::UpdatePipeline() = default;
+UpdatePipeline::~UpdatePipeline() = default;
 
 std::string LeftOutName(std::string_view part) { return fmt::format("left_out/{}", part); }
 
@@ -47,6 +79,11 @@ StatusOr<std::unique_ptr<UpdatePipeline>> UpdatePipeline::Create(const Plan& pla
     pipeline->transparent_ &= part.codec->transparent();
     part.error_feedback = spec.error_feedback;
   }
+  const auto left_alone = [](const Part& part) { return part.codec->transparent() && !part.error_feedback; };
+  if (pipeline->mechanisms_.size() == 1 && std::ranges::all_of(pipeline->parts_, left_alone)) {
+    pipeline->scaling_ = pipeline->mechanisms_[0]->scaling();
+  }
+  pipeline->scaled_.resize(pipeline->MostTogether());
   return pipeline;
 }
 
@@ -60,6 +97,13 @@ UpdatePipeline::LeftOut& UpdatePipeline::LeftOutOf(size_t lane) {
     }
   }
   return left_out_[lane];
+}
+
+size_t UpdatePipeline::MostTogether() const {
+  if (!scales()) return 1;
+  size_t bytes = 0;
+  for (const Part& part : parts_) bytes += static_cast<size_t>(part.elements) * sizeof(float);
+  return std::clamp<size_t>(kMostWaitingBytes / std::max<size_t>(bytes, 1), 1, kMostWaiting);
 }
 
 std::span<const NamedState> UpdatePipeline::Begin(size_t lane) {
@@ -76,10 +120,45 @@ std::span<const NamedState> UpdatePipeline::kept(size_t lane) const {
   return lane < left_out_.size() ? std::span<const NamedState>(left_out_[lane].kept) : std::span<const NamedState>();
 }
 
+// One pass measures, and the fold multiplies. What lies in the trainer's memory is read there twice.
+StatusOr<std::vector<PartView>> UpdatePipeline::Scale(std::span<const PartView> parts, Scalars& declared) {
+  Scaled& scaled = scaled_[next_scaled_++ % scaled_.size()];
+  scaled.made.resize(parts_.size());
+  scaled.runs.resize(parts_.size());
+  std::vector<PartView> views;
+  std::vector<size_t> whose;  // of views, in parts_
+  double squares = 0;
+  for (size_t p = 0; p < parts_.size(); ++p) {
+    const auto found = std::ranges::find(parts, parts_[p].name, &PartView::name);
+    if (found == parts.end() && parts_[p].optional) continue;
+    RIVULET_RETURN_IF_ERROR(
+        CheckElements(parts_[p].name, parts_[p].elements, found == parts.end() ? nullptr : &*found));
+    FoldState state;
+    if (found->made != nullptr) {
+      if (scaled.made[p] == nullptr) scaled.made[p] = std::make_unique<MeasuredPart>();
+      scaled.made[p]->Measure(*found->made, state);
+      views.push_back({.name = parts_[p].name, .made = scaled.made[p].get()});
+    } else {
+      scaled.runs[p].assign(found->runs.begin(), found->runs.end());
+      for (const FloatRun& run : scaled.runs[p]) AddSquares(run, state);
+      views.push_back({.name = parts_[p].name, .runs = scaled.runs[p]});
+    }
+    whose.push_back(p);
+    squares += SumOfChains(state.squares);
+  }
+  RIVULET_ASSIGN_OR_RETURN(const float factor, scaling_->FactorFor(std::sqrt(squares), declared));
+  for (size_t i = 0; i < views.size(); ++i) {
+    if (views[i].made != nullptr) scaled.made[whose[i]]->Scale(factor);
+    for (FloatRun& run : scaled.runs[whose[i]]) run.factor = factor;
+  }
+  return views;
+}
+
 // Values are copied once, where a mechanism or what was left out is to change them: the trainer's memory is the model,
 // and what lies there is what a client keeps. A codec alone reads them where they are.
 StatusOr<std::vector<PartView>> UpdatePipeline::Apply(const Task& task, std::span<const PartView> parts,
                                                       Scalars& declared, size_t lane) {
+  if (scales()) return Scale(parts, declared);
   std::vector<std::span<const FloatRun>> runs;
   std::vector<std::span<float>> values;
   for (Part& part : parts_) {
@@ -89,24 +168,17 @@ StatusOr<std::vector<PartView>> UpdatePipeline::Apply(const Task& task, std::spa
       runs.emplace_back();
       continue;
     }
-    int64_t elements = 0;
-    if (found != parts.end()) {
-      for (const FloatRun& run : found->runs) elements += run.count;
-    }
-    if (elements != part.elements) {
-      return InvalidArgument("training has left {} elements of part '{}', and the plan has {}", elements, part.name,
-                             part.elements);
-    }
+    RIVULET_RETURN_IF_ERROR(CheckElements(part.name, part.elements, found == parts.end() ? nullptr : &*found));
     runs.push_back(found->runs);
     if (mechanisms_.empty() && !part.error_feedback) continue;
-    part.values.resize(static_cast<size_t>(elements));
+    part.values.resize(static_cast<size_t>(part.elements));
     float* to = part.values.data();
     for (const FloatRun& run : found->runs) {
-      CopyValues(run, to);
+      CopyValues(run, 0, run.count, to);
       to += run.count;
     }
     values.emplace_back(part.values);
-    part.run = {part.values.data(), nullptr, elements};
+    part.run = {part.values.data(), nullptr, part.elements};
     runs.back() = {&part.run, 1};
   }
   for (size_t i = 0; i < mechanisms_.size(); ++i) {

@@ -5,6 +5,9 @@
 // arXiv:1809.07599). Its client then keeps e, the difference that the codec C left out, with the rest of its state:
 //
 //   p = Δ + e,  C(p) is sent,  e ← p − C(p)
+//
+// A clip alone changes no memory: the pipeline measures the update, and its runs carry the factor (FloatRun::factor),
+// by which the fold or the upload multiplies.
 #pragma once
 
 #include <memory>
@@ -29,6 +32,7 @@ std::string LeftOutName(std::string_view part);
 // One per worker; keeps its memory. Not thread-safe.
 class UpdatePipeline {
  public:
+  ~UpdatePipeline();  // where MeasuredPart is known
   // NOT_FOUND: this client does not know a mechanism or codec. INVALID_ARGUMENT: a setting is out of range.
   static StatusOr<std::unique_ptr<UpdatePipeline>> Create(const Plan& plan);
 
@@ -40,12 +44,17 @@ class UpdatePipeline {
 
   // Whether parts pass unchanged: the fold then reads the trainer's own memory, and nothing is copied.
   bool transparent() const { return transparent_; }
+  // Whether updates are only multiplied by a factor each, which the fold does.
+  bool scales() const { return scaling_ != nullptr; }
+  // How many results of Apply are valid at once, at least 1: those of the last calls.
+  size_t MostTogether() const;
   // Whether training a task again gives the same update: no mechanism draws from the system.
   bool repeatable() const;
 
   // Applies all stages to `parts`, the trainer's. Returns the parts to fold or send, in the order of the plan's
   // aggregation, without those that this update leaves out. They are in memory of this pipeline or of the trainer until
-  // the next call. The same task gives the same parts, except for noise of the system. INVALID_ARGUMENT: not the plan's
+  // as many further calls as MostTogether() says. Only a pipeline that scales takes parts that are made while they are
+  // read. The same task gives the same parts, except for noise of the system. INVALID_ARGUMENT: not the plan's
   // parts. INTERNAL: no randomness.
   StatusOr<std::vector<PartView>> Apply(const Task& task, std::span<const PartView> parts, Scalars& declared,
                                         size_t lane = 0);
@@ -67,10 +76,20 @@ class UpdatePipeline {
     std::vector<std::vector<float>> values;
     std::vector<NamedState> kept;  // over them, by LeftOutName
   };
-  UpdatePipeline() = default;
+  class MeasuredPart;
+  // One scaled update's parts, in the plan's order.
+  struct Scaled {
+    std::vector<std::unique_ptr<MeasuredPart>> made;
+    std::vector<std::vector<FloatRun>> runs;
+  };
+  UpdatePipeline();
+  StatusOr<std::vector<PartView>> Scale(std::span<const PartView> parts, Scalars& declared);
   LeftOut& LeftOutOf(size_t lane);
 
   bool transparent_ = true;
+  const ScalingMechanism* scaling_ = nullptr;  // the only stage
+  std::vector<Scaled> scaled_;                 // MostTogether(), used in turns
+  size_t next_scaled_ = 0;
   std::vector<LeftOut> left_out_;  // by lane
   std::vector<std::unique_ptr<const Mechanism>> mechanisms_;
   std::vector<Part> parts_;

@@ -100,8 +100,8 @@ HWY_INLINE void AddTo(int32_t* HWY_RESTRICT sums, hn::Vec<Integers> addend) {
 // One run in one pass. The loop is bound by memory, so all that is asked of a value is asked while it is in registers:
 // whether it is good, its square, whether it is lost. A step is 16 values whatever the vectors, and begins where the
 // wire index is a multiple of 8: so each lane of `squares` sees the same values in the same order on every machine.
-template <bool kMinus, bool kUntake, class Sum>
-HWY_INLINE size_t Pass(const float* HWY_RESTRICT values, const float* HWY_RESTRICT minus, size_t n,
+template <bool kMinus, bool kScaled, bool kUntake, class Sum>
+HWY_INLINE size_t Pass(const float* HWY_RESTRICT values, const float* HWY_RESTRICT minus, float factor, size_t n,
                        const Limits& limits, Sum* HWY_RESTRICT sums, FoldState& state) {
   using Bits = std::make_unsigned_t<Sum>;
   const auto first = static_cast<size_t>(state.wire_index);
@@ -110,6 +110,7 @@ HWY_INLINE size_t Pass(const float* HWY_RESTRICT values, const float* HWY_RESTRI
   const auto one = [&](size_t i) {
     float value = FloatAt(values, i);
     if constexpr (kMinus) value -= FloatAt(minus, i);
+    if constexpr (kScaled) value *= factor;
     const auto bits = static_cast<int32_t>(std::bit_cast<uint32_t>(value) & kMagnitude);
     if (bits > limits.bound) return false;
     const auto wide = static_cast<double>(value);
@@ -140,6 +141,7 @@ HWY_INLINE size_t Pass(const float* HWY_RESTRICT values, const float* HWY_RESTRI
   const auto magnitude = hn::Set(words, static_cast<int32_t>(kMagnitude));
   const auto plain = hn::Set(words, std::min(limits.plain, limits.bound));
   const auto lost = hn::Set(words, limits.lost);
+  [[maybe_unused]] const auto factors = hn::Set(floats, factor);
   hn::Vec<Doubles> squares[kChains];
 #pragma GCC unroll 8
   for (size_t c = 0; c < kChains; ++c) squares[c] = hn::LoadU(doubles, state.squares.data() + c * kWide);
@@ -158,6 +160,7 @@ HWY_INLINE size_t Pass(const float* HWY_RESTRICT values, const float* HWY_RESTRI
       const size_t at = i + k * kWide * kHalves;
       value[k] = hn::LoadU(floats, values + at);
       if constexpr (kMinus) value[k] = hn::Sub(value[k], hn::LoadU(floats, minus + at));
+      if constexpr (kScaled) value[k] = hn::Mul(value[k], factors);
       const auto bits = hn::And(hn::BitCast(words, value[k]), magnitude);
       largest = hn::Max(largest, bits);
       magnitudes[k] = bits;
@@ -204,8 +207,65 @@ HWY_INLINE size_t Pass(const float* HWY_RESTRICT values, const float* HWY_RESTRI
 
 template <bool kUntake, class Sum>
 HWY_INLINE size_t PassOf(const FloatRun& run, size_t n, const Limits& limits, Sum* sums, FoldState& state) {
-  if (run.minus == nullptr) return Pass<false, kUntake>(run.values, run.minus, n, limits, sums, state);
-  return Pass<true, kUntake>(run.values, run.minus, n, limits, sums, state);
+  const auto pass = [&](auto scaled) HWY_ATTR {
+    constexpr bool kScaled = decltype(scaled)::value;
+    return run.minus == nullptr
+               ? Pass<false, kScaled, kUntake>(run.values, run.minus, run.factor, n, limits, sums, state)
+               : Pass<true, kScaled, kUntake>(run.values, run.minus, run.factor, n, limits, sums, state);
+  };
+  return run.factor == 1 ? pass(std::false_type()) : pass(std::true_type());
+}
+
+// The squares of Pass, in its lanes and order, with no sums.
+template <bool kMinus, bool kCopy>
+HWY_INLINE void Squares(const float* HWY_RESTRICT values, const float* HWY_RESTRICT minus, size_t n,
+                        float* HWY_RESTRICT copy, FoldState& state) {
+  const auto first = static_cast<size_t>(state.wire_index);
+  const auto one = [&](size_t i) {
+    float value = FloatAt(values, i);
+    if constexpr (kMinus) value -= FloatAt(minus, i);
+    if constexpr (kCopy) copy[i] = value;
+    const auto wide = static_cast<double>(value);
+    state.squares[(first + i) % 8] += wide * wide;
+  };
+  size_t i = 0;
+  for (; i < n && (first + i) % 8 != 0; ++i) one(i);
+  const Doubles doubles;
+  const Floats floats;
+  hn::Vec<Doubles> squares[kChains];
+#pragma GCC unroll 8
+  for (size_t c = 0; c < kChains; ++c) squares[c] = hn::LoadU(doubles, state.squares.data() + c * kWide);
+  for (; i + kUnit <= n; i += kUnit) {
+    const size_t ahead = std::min(i + kAhead, n - kUnit);
+    AskFor(values + ahead);
+    if constexpr (kMinus) AskFor(minus + ahead);
+#pragma GCC unroll 16
+    for (size_t k = 0; k < kVectors; ++k) {
+      const size_t at = i + k * kWide * kHalves;
+      auto value = hn::LoadU(floats, values + at);
+      if constexpr (kMinus) value = hn::Sub(value, hn::LoadU(floats, minus + at));
+      if constexpr (kCopy) hn::StoreU(value, floats, copy + at);
+      const auto half = [&](hn::Vec<Doubles> wide, size_t h) HWY_ATTR {
+        const size_t chain = (k * kHalves + h) % kChains;
+        squares[chain] = hn::MulAdd(wide, wide, squares[chain]);
+      };
+      half(Promoted<0>(value), 0);
+      if constexpr (kHalves == 2) half(Promoted<1>(value), 1);
+    }
+  }
+#pragma GCC unroll 8
+  for (size_t c = 0; c < kChains; ++c) hn::StoreU(squares[c], doubles, state.squares.data() + c * kWide);
+  for (; i < n; ++i) one(i);
+}
+
+void SquaresOf(const FloatRun& run, size_t n, float* copy, FoldState& state) {
+  if (run.minus == nullptr) {
+    copy == nullptr ? Squares<false, false>(run.values, run.minus, n, copy, state)
+                    : Squares<false, true>(run.values, run.minus, n, copy, state);
+  } else {
+    copy == nullptr ? Squares<true, false>(run.values, run.minus, n, copy, state)
+                    : Squares<true, true>(run.values, run.minus, n, copy, state);
+  }
 }
 
 size_t Take64(const FloatRun& run, size_t n, const Limits& limits, int64_t* sums, FoldState& state) {
@@ -231,12 +291,14 @@ size_t Bad(const FloatRun& run, size_t n, int32_t bound_bits) {
   for (; i + kLanes <= n; i += kLanes) {
     auto value = hn::LoadU(floats, run.values + i);
     if (run.minus != nullptr) value = hn::Sub(value, hn::LoadU(floats, run.minus + i));
+    if (run.factor != 1) value = hn::Mul(value, hn::Set(floats, run.factor));
     const auto bits = hn::And(hn::BitCast(words, value), magnitude);
     if (HWY_UNLIKELY(!hn::AllFalse(words, hn::Gt(bits, bound)))) break;
   }
   for (; i < n; ++i) {
     float value = FloatAt(run.values, i);
     if (run.minus != nullptr) value -= FloatAt(run.minus, i);
+    if (run.factor != 1) value *= run.factor;
     if (static_cast<int32_t>(std::bit_cast<uint32_t>(value) & kMagnitude) > bound_bits) break;
   }
   return i;
@@ -274,6 +336,7 @@ HWY_EXPORT(Take64);
 HWY_EXPORT(Take32);
 HWY_EXPORT(Untake64);
 HWY_EXPORT(Untake32);
+HWY_EXPORT(SquaresOf);
 HWY_EXPORT(Bad);
 HWY_EXPORT(Divide64);
 HWY_EXPORT(Divide32);
@@ -379,6 +442,11 @@ void SubtractSparseFromSums(const SparseRun& run, int64_t count, double scale, s
   SparsePass<true>(run, count, LimitsOf(scale, static_cast<int32_t>(kMagnitude)), sums, state);
 }
 
+void AddSquares(const FloatRun& run, FoldState& state, float* copy) {
+  HWY_DYNAMIC_DISPATCH(SquaresOf)(run, static_cast<size_t>(run.count), copy, state);
+  state.wire_index += run.count;
+}
+
 int64_t FirstBad(const SparseRun& run, int value_bits) {
   const int32_t bound = BoundBits(value_bits);
   int64_t i = 0;
@@ -391,8 +459,9 @@ int64_t FirstBad(const FloatRun& run, int value_bits) {
 }
 
 float ValueOf(const FloatRun& run, int64_t index) {
-  const float value = FloatAt(run.values, static_cast<size_t>(index));
-  return run.minus == nullptr ? value : value - FloatAt(run.minus, static_cast<size_t>(index));
+  float value = FloatAt(run.values, static_cast<size_t>(index));
+  if (run.minus != nullptr) value -= FloatAt(run.minus, static_cast<size_t>(index));
+  return run.factor == 1 ? value : value * run.factor;
 }
 
 void DivideSums(std::span<const int64_t> sums, double denominator, std::span<float> means) {

@@ -44,6 +44,10 @@ int64_t AddSparseToSums(const SparseRun& run, double scale, int value_bits, std:
 void SubtractSparseFromSums(const SparseRun& run, int64_t count, double scale, std::span<int64_t> sums);
 void SubtractSparseFromSums(const SparseRun& run, int64_t count, double scale, std::span<int32_t> sums);
 
+// Adds the squares of a run's values, before its factor, to `state`: to the bit, those that AddToSums of a run without
+// factor adds. Nothing else of `state` changes but its wire index. The values go to `copy`, unless it is null.
+void AddSquares(const FloatRun& run, FoldState& state, float* copy = nullptr);
+
 // The index in `run` of the first value that is NaN, infinite or beyond ±2^value_bits; run.count when there is none.
 int64_t FirstBad(const FloatRun& run, int value_bits);
 // Likewise of those that are sent: which of run.count.

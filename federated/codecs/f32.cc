@@ -20,16 +20,14 @@ class F32 : public Codec {
 
   void Encode(std::span<const FloatRun> values, Draws&, std::string& out) const override {
     for (const FloatRun& run : values) {
-      if (run.minus == nullptr) {
+      if (run.minus == nullptr && run.factor == 1) {
         out.append(reinterpret_cast<const char*>(run.values), static_cast<size_t>(run.count) * sizeof(float));
         continue;
       }
       std::array<float, 1024> block;
       for (int64_t begin = 0; begin < run.count; begin += std::ssize(block)) {
         const int64_t count = std::min(std::ssize(block), run.count - begin);
-        for (int64_t i = 0; i < count; ++i) {
-          block[static_cast<size_t>(i)] = run.values[begin + i] - run.minus[begin + i];
-        }
+        CopyValues(run, begin, count, block.data());
         out.append(reinterpret_cast<const char*>(block.data()), static_cast<size_t>(count) * sizeof(float));
       }
     }

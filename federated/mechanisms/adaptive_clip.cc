@@ -5,24 +5,22 @@
 #include <algorithm>
 #include <cmath>
 
-#include "federated/mechanisms/flat_values.h"
-#include "federated/mechanisms/mechanism.h"
+#include "federated/mechanisms/scaling.h"
 
 namespace rivulet {
 namespace {
 
-class ClipToNumber final : public Mechanism {
+class ClipToNumber final : public ScalingMechanism {
  public:
-  Status Apply(std::span<const std::span<float>> parts, Draws&, Scalars& declared) const override {
+  StatusOr<float> FactorFor(double norm, Scalars& declared) const override {
     const auto found = declared.find("clip");
     if (found == declared.end() || !(found->second > 0) || !std::isfinite(found->second)) {
       return InvalidArgument("the task has no number \"clip\" above 0, and its update cannot be clipped");
     }
-    const double clip = found->second, length = NormOf(parts);
-    const bool longer = length > clip;  // NaN is left for the coordinator to refuse
-    for (const std::span<float> part : parts) ScaleBy(part, 1 / (longer ? length : clip));
+    const double clip = found->second;
+    const bool longer = norm > clip;  // NaN is left for the coordinator to refuse
     declared["unclipped"] = longer ? -1 : 1;
-    return absl::OkStatus();
+    return FloatUpTo(1 / (longer ? norm : clip));
   }
 };
 

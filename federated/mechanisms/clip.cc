@@ -1,21 +1,17 @@
 // "clip": all values of an update times min(1, norm / ‖update‖), the norm over all its parts (McMahan et al. 2018,
-// arXiv:1710.06963, flat clipping). So no client says more than `norm`, to within the rounding of float32.
-#include "federated/mechanisms/flat_values.h"
-#include "federated/mechanisms/mechanism.h"
+// arXiv:1710.06963, flat clipping). The factor is the largest float32 up to that, and each product is rounded once. So
+// no client says more than `norm`, to within the rounding of float32.
+#include "federated/mechanisms/scaling.h"
 
 namespace rivulet {
 namespace {
 
-class Clip final : public Mechanism {
+class Clip final : public ScalingMechanism {
  public:
   explicit Clip(double norm) : norm_(norm) {}
 
-  // Squares are summed in a fixed order and in double, so that every machine scales by the same number.
-  Status Apply(std::span<const std::span<float>> parts, Draws&, Scalars&) const override {
-    const double length = NormOf(parts);
-    if (!(length > norm_)) return absl::OkStatus();  // NaN is left for whoever folds
-    for (const std::span<float> part : parts) ScaleBy(part, norm_ / length);
-    return absl::OkStatus();
+  StatusOr<float> FactorFor(double norm, Scalars&) const override {
+    return norm > norm_ ? FloatUpTo(norm_ / norm) : 1;  // NaN is left for whoever folds
   }
 
  private:

@@ -8,7 +8,14 @@
 
 namespace rivulet {
 
-// Σ value², in double: value i is in chain i mod 8, and the chains are added in order. A square of a float32 is exact.
+// Squares of values i are summed in chain i mod 8, and the chains are added in order.
+inline double SumOfChains(std::span<const double, 8> chains) {
+  double sum = 0;
+  for (const double chain : chains) sum += chain;
+  return sum;
+}
+
+// Σ value², in double. A square of a float32 is exact.
 inline double SumOfSquares(std::span<const float> values) {
   constexpr size_t kChains = 8;
   double chains[kChains] = {};
@@ -20,9 +27,7 @@ inline double SumOfSquares(std::span<const float> values) {
   for (size_t i = 0; first + i < values.size(); ++i) {
     chains[i] += static_cast<double>(values[first + i]) * static_cast<double>(values[first + i]);
   }
-  double sum = 0;
-  for (const double chain : chains) sum += chain;
-  return sum;
+  return SumOfChains(chains);
 }
 
 // The Euclidean norm of all parts together.
@@ -32,15 +37,9 @@ inline double NormOf(std::span<const std::span<float>> parts) {
   return std::sqrt(squares);
 }
 
-// Each value times the factor, in double, rounded once.
-inline void ScaleBy(std::span<float> values, double factor) {
-  constexpr size_t kBlock = 8;
-  size_t first = 0;
-  for (; first + kBlock <= values.size(); first += kBlock) {
-    float* const block = values.data() + first;
-    for (size_t i = 0; i < kBlock; ++i) block[i] = static_cast<float>(static_cast<double>(block[i]) * factor);
-  }
-  for (float& value : values.subspan(first)) value = static_cast<float>(static_cast<double>(value) * factor);
+// Each value times the factor, rounded once.
+inline void ScaleBy(std::span<float> values, float factor) {
+  for (float& value : values) value *= factor;
 }
 
 }  // namespace rivulet

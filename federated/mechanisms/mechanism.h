@@ -20,6 +20,8 @@
 
 namespace rivulet {
 
+class ScalingMechanism;  // federated/mechanisms/scaling.h
+
 // Immutable, thread-safe.
 class Mechanism {
  public:
@@ -33,6 +35,8 @@ class Mechanism {
   virtual Status Apply(std::span<const std::span<float>> parts, Draws& draws, Scalars& declared) const = 0;
   // Whether the same values and draws give the same once more; not so what draws from the system.
   virtual bool repeatable() const { return true; }
+  // This, of one that only multiplies all values by one number; else null.
+  virtual const ScalingMechanism* scaling() const { return nullptr; }
 };
 
 using MechanismFactory = std::unique_ptr<const Mechanism> (*)(const Settings& settings);

@@ -69,13 +69,14 @@ Status WriteImages(const std::string& path, int64_t examples, int64_t side) {
   return writer->Publish();
 }
 
-StatusOr<Scenario> RoundScenario(const RoundWorkload& workload, const std::string& folder) {
+StatusOr<Scenario> RoundScenario(const RoundWorkload& workload, const std::string& folder, double clip) {
+  const std::string algorithm =
+      clip == 0 ? "" : fmt::format("[algorithm]\nname = \"dp_fedavg\"\n[privacy]\nclip = {}\n", clip);
   std::string hidden;
   for (const int64_t units : workload.hidden) {
     hidden += fmt::format(R"({{type = "dense", units = {}, activation = "relu"}}, )", units);
   }
-  return Scenario::Parse(
-      fmt::format(R"(
+  return Scenario::Parse(fmt::format(R"(
 [run]
 name = "round"
 rounds = {}
@@ -92,9 +93,10 @@ optimizer = {{kind = "sgd", learning_rate = 0.1}}
 clients_per_round = {}
 [evaluation]
 every = 0
-)",
-                  workload.rounds, hidden, workload.side, workload.side, workload.clients, kExamples, workload.cohort),
-      "round_bench.toml", folder);
+{})",
+                                     workload.rounds, hidden, workload.side, workload.side, workload.clients, kExamples,
+                                     workload.cohort, algorithm),
+                         "round_bench.toml", folder);
 }
 
 double MedianRound(std::vector<double> values) {
@@ -105,16 +107,18 @@ double MedianRound(std::vector<double> values) {
 struct MeasuredRounds {
   std::vector<double> seconds;       // from one round's rows to the next one's
   std::vector<double> step_seconds;  // a task's training, by its own clock
+  std::vector<double> norms;         // of updates as they were added
 };
 
-StatusOr<MeasuredRounds> RunRounds(const RoundWorkload& workload, int workers) {
+// With a clip above 0 the rounds are DP-FedAvg's.
+StatusOr<MeasuredRounds> RunRounds(const RoundWorkload& workload, int workers, double clip = 0) {
   const RoundFolder folder;
   RIVULET_RETURN_IF_ERROR(WriteImages(folder.path + "/train.tfrecord", workload.clients * kExamples, workload.side));
   Mutex mutex;
   std::vector<std::chrono::steady_clock::time_point> committed;
   std::string wrong;
   SimulationOptions options;
-  RIVULET_ASSIGN_OR_RETURN(options.scenario, RoundScenario(workload, folder.path));
+  RIVULET_ASSIGN_OR_RETURN(options.scenario, RoundScenario(workload, folder.path, clip));
   options.db_path = folder.path + "/history.sqlite";
   options.workers = workers;
   double first_loss = 0, last_loss = 0;
@@ -135,7 +139,7 @@ StatusOr<MeasuredRounds> RunRounds(const RoundWorkload& workload, int workers) {
   }
   MutexLock lock(mutex);
   if (!wrong.empty()) return Internal("{}", wrong);
-  if (!(last_loss < first_loss)) return Internal("the loss went from {} to {}", first_loss, last_loss);
+  if (clip == 0 && !(last_loss < first_loss)) return Internal("the loss went from {} to {}", first_loss, last_loss);
   MeasuredRounds measured;
   for (size_t i = kWarmRounds; i < committed.size(); ++i) {
     measured.seconds.push_back(std::chrono::duration<double>(committed[i] - committed[i - 1]).count());
@@ -146,9 +150,46 @@ StatusOr<MeasuredRounds> RunRounds(const RoundWorkload& workload, int workers) {
   for (const ClientRoundRow& task : tasks) {
     if (task.round > static_cast<int64_t>(kWarmRounds)) {
       measured.step_seconds.push_back(task.train_seconds.value_or(0));
+      measured.norms.push_back(task.update_norm.value_or(0));
     }
   }
   return measured;
+}
+
+struct PrivateWorkload {
+  const char* name;
+  double clip;
+  double clipped_share;  // of the updates
+};
+
+// Norms of the 2NN's updates are between both clips.
+constexpr PrivateWorkload kPrivateWorkloads[] = {{"all_clipped", 1e-3, 1}, {"none_clipped", 1, 0}};
+
+// Runs of both kinds in turns, so that the machine's other work meets both alike.
+void BenchPrivateRound(benchmark::State& state, const PrivateWorkload& kind) {
+  constexpr int kTurns = 5;
+  const RoundWorkload& workload = kRoundWorkloads[0];
+  for (auto _ : state) {
+    std::vector<double> plain, with_privacy, ratios;
+    double clipped = 0, updates = 0;
+    for (int turn = 0; turn < kTurns; ++turn) {
+      const auto without = RunRounds(workload, 1), with = RunRounds(workload, 1, kind.clip);
+      for (const auto* measured : {&without, &with}) {
+        if (!measured->ok()) return state.SkipWithError(std::string(Message(measured->status())).c_str());
+      }
+      ratios.push_back(MedianRound(with->seconds) / MedianRound(without->seconds));
+      plain.insert(plain.end(), without->seconds.begin(), without->seconds.end());
+      with_privacy.insert(with_privacy.end(), with->seconds.begin(), with->seconds.end());
+      for (const double norm : with->norms) clipped += norm > 0.999 * kind.clip ? 1 : 0;
+      updates += static_cast<double>(with->norms.size());
+    }
+    if (clipped != kind.clipped_share * updates) return state.SkipWithError("another share of updates is clipped");
+    state.SetIterationTime(MedianRound(with_privacy));
+    state.counters["plain_ms"] = 1e3 * MedianRound(plain);
+    state.counters["to_plain"] = MedianRound(with_privacy) / MedianRound(plain);
+    state.counters["to_plain_least"] = *std::min_element(ratios.begin(), ratios.end());
+    state.counters["to_plain_most"] = *std::max_element(ratios.begin(), ratios.end());
+  }
 }
 
 void BenchRound(benchmark::State& state, const RoundWorkload& workload, int workers) {
@@ -188,6 +229,13 @@ void BenchRound(benchmark::State& state, const RoundWorkload& workload, int work
           ->UseManualTime()
           ->Unit(benchmark::kMillisecond);
     }
+  }
+  for (const PrivateWorkload& kind : kPrivateWorkloads) {
+    benchmark::RegisterBenchmark(fmt::format("private_round/2nn/{}", kind.name).c_str(),
+                                 [&kind](benchmark::State& state) { BenchPrivateRound(state, kind); })
+        ->Iterations(1)
+        ->UseManualTime()
+        ->Unit(benchmark::kMillisecond);
   }
   return true;
 }();

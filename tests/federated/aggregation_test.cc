@@ -315,6 +315,64 @@ TEST(Take, ABadValueAnywhere_IsNamedAndLeavesNoTrace) {
   });
 }
 
+// A run with a factor adds what its products would, and is measured before it.
+TEST(AddToSums, RunsWithAFactor_AddTheirProducts) {
+  constexpr size_t kElements = 101;
+  constexpr float kFactor = 0.3f;
+  const TestUpdate update = RandomUpdates(1, kElements)[0];
+  std::vector<float> less(kElements), difference(kElements), product(kElements);
+  for (size_t i = 0; i < kElements; ++i) {
+    less[i] = static_cast<float>(i % 7) / 3;
+    difference[i] = update.delta[i] - less[i];
+    product[i] = difference[i] * kFactor;
+  }
+  OnEveryTarget([&] {
+    for (const size_t first : {0, 3, 8}) {
+      const auto count = static_cast<int64_t>(kElements - first);
+      FloatRun run{update.delta.data() + first, less.data() + first, count, kFactor};
+      const FloatRun expected{product.data() + first, nullptr, count};
+      std::vector<int64_t> sums(kElements - first), expected_sums = sums;
+      std::vector<int32_t> narrow(kElements - first), expected_narrow = narrow;
+      FoldState state{.wire_index = 5}, expected_state = state;
+      EXPECT_EQ(AddToSums(run, 1024, 10, std::span(sums), state), count);
+      EXPECT_EQ(AddToSums(expected, 1024, 10, std::span(expected_sums), expected_state), count);
+      EXPECT_EQ(sums, expected_sums);
+      EXPECT_EQ(state.squares, expected_state.squares);
+      EXPECT_EQ(state.nonzeros, expected_state.nonzeros);
+      AddToSums(run, 4, 10, std::span(narrow), state);
+      AddToSums(expected, 4, 10, std::span(expected_narrow), expected_state);
+      EXPECT_EQ(narrow, expected_narrow);
+      SubtractFromSums(run, count, 1024, std::span(sums));
+      EXPECT_EQ(sums, std::vector<int64_t>(sums.size()));
+      EXPECT_EQ(ValueOf(run, 2), product[first + 2]);
+      std::vector<float> copied(kElements - first);
+      CopyValues(run, 0, count, copied.data());
+      EXPECT_TRUE(std::ranges::equal(copied, std::span(product).subspan(first)));
+      copied.clear();
+      EachValue({&run, 1}, [&](float value) { copied.push_back(value); });
+      EXPECT_TRUE(std::ranges::equal(copied, std::span(product).subspan(first)));
+
+      // Measured without it, as a run without factor is.
+      FloatRun plain = run;
+      plain.factor = 1;
+      FoldState added{.wire_index = 5}, measured = added, measured_values = added;
+      AddToSums(plain, 1024, 10, std::span(sums), added);
+      AddSquares(run, measured);
+      std::vector<float> values(kElements - first);
+      AddSquares(plain, measured_values, values.data());
+      EXPECT_EQ(measured.squares, added.squares);
+      EXPECT_EQ(measured.wire_index, added.wire_index);
+      EXPECT_EQ(measured_values.squares, added.squares);
+      EXPECT_TRUE(std::ranges::equal(values, std::span(difference).subspan(first)));
+    }
+    // A value beyond the bound that its factor brings within, and the other way round.
+    const std::vector<float> large(40, 3000.0f);
+    EXPECT_EQ(FirstBad({large.data(), nullptr, 40, kFactor}, 10), 40);
+    EXPECT_EQ(FirstBad({large.data(), nullptr, 40}, 10), 0);
+    EXPECT_EQ(FirstBad({product.data(), nullptr, 40, 1e9f}, 10), 0);
+  });
+}
+
 // Blocks of some values of a vector.
 class BlocksOf : public MadePart {
  public:

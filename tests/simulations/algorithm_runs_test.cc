@@ -19,6 +19,37 @@ TEST_F(SimulatorTest, FedProxWithMuZero_HasTheDigestsOfFedAvg) {
   EXPECT_NE(pulled.final_digest, average.final_digest);
 }
 
+// Clients of one step are trained together and clipped while they are added; deployed clients clip what they send.
+TEST_F(SimulatorTest, ClippedUpdates_HoweverTheyAreTrained_SameBits) {
+  Scenario scenario = SmallScenario();
+  scenario.model.preset = "mlp";
+  scenario.client.batch_size = 20;  // of at most 18 examples
+  scenario.evaluation.every = 0;
+  scenario.algorithm = {.name = "dp_fedavg", .settings = {{"noise_source", std::string("seeded")}}};
+  scenario.server.weights = "uniform";
+  const auto expect_same = [&](const std::string& name) {
+    const Trace one = Simulate(scenario, 1, name + "-1.sqlite");
+    ASSERT_OK(one.status);
+    EXPECT_EQ(Simulate(scenario, 3, name + "-3.sqlite").digests, one.digests);
+    EXPECT_EQ(Deploy(scenario, name + "-deployed.sqlite").digests, one.digests);
+    EXPECT_EQ(BySites(scenario, name + "-sites.sqlite").digests, one.digests);
+    ASSERT_OK_AND_ASSIGN(const auto history, History::Open(Path(name + "-1.sqlite"), History::Access::kReadOnly));
+    ASSERT_OK_AND_ASSIGN(const auto rows, history->ClientRounds(history->ResolveRun("latest")->run_id));
+    double longest = 0;
+    for (const ClientRoundRow& row : rows) longest = std::max(longest, row.update_norm.value_or(0));
+    EXPECT_LE(longest, scenario.privacy.clip * (1 + 0x1p-23));
+    EXPECT_GT(longest, scenario.privacy.clip < 1 ? 0.9999 * scenario.privacy.clip : 0);
+  };
+  for (const double clip : {0.05, 100.0}) {
+    SCOPED_TRACE(clip);
+    scenario.privacy.clip = clip;
+    expect_same(fmt::format("clip-{}", clip));
+  }
+  scenario.client.epochs = 2;  // each alone
+  scenario.privacy.clip = 0.05;
+  expect_same("epochs");
+}
+
 // Three models in one loss, of which two weigh nothing.
 TEST_F(SimulatorTest, MoonWithMuZero_HasTheDigestsOfFedAvg) {
   Scenario scenario = SmallScenario();

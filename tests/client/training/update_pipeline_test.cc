@@ -179,6 +179,101 @@ TEST(UpdatePipeline, CodecAlone_CopiesNothingButItsBytes) {
   EXPECT_LT(message.size(), bytes.size() + 100);
 }
 
+// Values that are made while they are read, a few at a time.
+class MadeOf final : public MadePart {
+ public:
+  explicit MadeOf(std::span<const FloatRun> runs) : runs_(runs) {}
+  int64_t elements() const override {
+    int64_t elements = 0;
+    for (const FloatRun& run : runs_) elements += run.count;
+    return elements;
+  }
+  size_t blocks() const override { return runs_.size(); }
+  FloatRun Make(size_t block) const override { return runs_[block]; }
+
+ private:
+  const std::span<const FloatRun> runs_;
+};
+
+std::vector<float> ValuesOfMade(const PartView& part) {
+  std::vector<float> values;
+  for (size_t block = 0; block < part.made->blocks(); ++block) {
+    const FloatRun run = part.made->Make(block);
+    EachValue({&run, 1}, [&](float value) { values.push_back(value); });
+  }
+  return values;
+}
+
+// A clip alone leaves the trainer's memory, and the factor goes along. The bits are those of values that are changed.
+TEST(UpdatePipeline, ClipAlone_IsAFactorOfRuns) {
+  Scenario scenario = PrivateScenario();
+  scenario.privacy.noise = 0;
+  const auto plan = testing::LocalPlan(scenario);
+  ThreeAndFour update(*plan);
+  for (size_t i = 1; i < update.rest.size(); ++i) update.rest[i] = std::sin(static_cast<float>(i)) / 7;
+  ASSERT_OK_AND_ASSIGN(const auto pipeline, UpdatePipeline::Create(*plan));
+  EXPECT_TRUE(pipeline->scales());
+  EXPECT_FALSE(pipeline->transparent());
+  EXPECT_TRUE(pipeline->repeatable());
+  ASSERT_OK_AND_ASSIGN(const auto parts, pipeline->Apply(SomeTask(), {&update.part, 1}, told));
+  ASSERT_EQ(parts[0].runs.size(), 2u);
+  EXPECT_EQ(parts[0].runs[0].values, &update.params);
+  EXPECT_EQ(parts[0].runs[1].values, update.rest.data());
+  const std::vector<float> clipped = ValuesOf(parts[0]);
+  double squares = 0;
+  for (const float value : clipped) squares += static_cast<double>(value) * value;
+  EXPECT_LE(std::sqrt(squares), kClip * (1 + 0x1p-24));
+  EXPECT_GE(std::sqrt(squares), kClip * (1 - 0x1p-22));
+
+  std::vector<float> changed = ValuesOf(update.part);
+  const std::span<float> all = changed;
+  Draws draws(StreamKey{}, 0);
+  Scalars declared;
+  ASSERT_OK_AND_ASSIGN(const auto clip, Mechanism::Create({"clip", {{"norm", kClip}}}));
+  ASSERT_OK(clip->Apply({&all, 1}, draws, declared));
+  EXPECT_EQ(changed, clipped);
+  // So are the bytes of an upload.
+  const std::string message = WriteUpdate(parts, {});
+  EXPECT_NE(message.find(std::string(reinterpret_cast<const char*>(changed.data()), 4 * changed.size())),
+            std::string::npos);
+}
+
+TEST(UpdatePipeline, ClipOfWhatIsMade_HasTheSameBitsAndSomeUpdatesWaitTogether) {
+  Scenario scenario = PrivateScenario();
+  scenario.privacy.noise = 0;
+  const auto plan = testing::LocalPlan(scenario);
+  ASSERT_OK_AND_ASSIGN(const auto pipeline, UpdatePipeline::Create(*plan));
+  const size_t most = pipeline->MostTogether();
+  ASSERT_GE(most, 2u);
+  std::vector<std::unique_ptr<ThreeAndFour>> updates;
+  std::vector<std::vector<float>> alone;
+  for (size_t i = 0; i < most; ++i) {
+    updates.push_back(std::make_unique<ThreeAndFour>(*plan));
+    updates[i]->rest[7] = static_cast<float>(i) / 4;
+    ASSERT_OK_AND_ASSIGN(const auto parts, pipeline->Apply(SomeTask(), {&updates[i]->part, 1}, told));
+    alone.push_back(ValuesOf(parts[0]));
+  }
+  std::vector<PartView> waiting;
+  for (size_t i = 0; i < most; ++i) {
+    const MadeOf made(updates[i]->all);
+    const PartView part{.name = "delta", .made = &made};
+    ASSERT_OK_AND_ASSIGN(const auto parts, pipeline->Apply(SomeTask(), {&part, 1}, told));
+    waiting.push_back(parts[0]);
+  }
+  for (size_t i = 0; i < most; ++i) EXPECT_EQ(ValuesOfMade(waiting[i]), alone[i]) << i;
+}
+
+// More stages than a clip, or a codec, need values that are changed.
+TEST(UpdatePipeline, ClipBesideOthers_ChangesACopy) {
+  for (const auto& [codec, noise] : std::vector<std::pair<std::string, double>>{{"f32", kNoise}, {"bf16", 0}}) {
+    Scenario scenario = PrivateScenario(codec);
+    scenario.privacy.noise = noise;
+    ASSERT_OK_AND_ASSIGN(const auto pipeline, UpdatePipeline::Create(*testing::LocalPlan(scenario)));
+    EXPECT_FALSE(pipeline->scales());
+    EXPECT_EQ(pipeline->MostTogether(), 1u);
+  }
+}
+
 TEST(UpdatePipeline, PartsOfAnotherPlan_AreRefused) {
   const auto plan = testing::LocalPlan(PrivateScenario());
   ASSERT_OK_AND_ASSIGN(const auto pipeline, UpdatePipeline::Create(*plan));

@@ -71,8 +71,8 @@ std::optional<FinishedWork> TaskRunner::FindPersisted(const Caller& caller, cons
   return found;
 }
 
-// Two answers with noise of two draws tell twice as much, whatever their task. A client that was stopped cannot know
-// what of the first one has arrived, so a second draw is a second charge.
+// Two answers with noise of two draws tell twice as much, whatever their task. The first may have arrived before the
+// client was stopped, so a second draw is a second charge.
 Status TaskRunner::AskLedger(Ledger what, const Task& task, const TaskTrainer::Sources& sources, bool sent_again) {
   if (ledger_ == nullptr || task.kind != TaskKind::kTrain) return absl::OkStatus();
   RIVULET_ASSIGN_OR_RETURN(const auto artifacts, artifacts_.Plan(task.plan, sources.plan, sources.base));

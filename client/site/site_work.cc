@@ -311,21 +311,31 @@ StatusOr<bool> Site::WorkTogether(std::span<const Task> tasks) {
                              Tell(TaskReport::Kind::kFailed, FailureOf(tasks[i].id, why), Sentence(Message(why))));
     return absl::OkStatus();
   };
-  std::vector<size_t> whole;
+  std::vector<size_t> good;
   for (size_t i = 0; i < tasks.size(); ++i) {
-    LocalResult& result = (*trained)[i];
-    if (result.status.ok()) result.status = trainer_.Finish(tasks[i], tasks[i].client_id, result, i);
-    if (!result.status.ok()) {
-      RIVULET_RETURN_IF_ERROR(fail(i, result.status));
-      continue;
+    if ((*trained)[i].status.ok()) {
+      good.push_back(i);
+    } else {
+      RIVULET_RETURN_IF_ERROR(fail(i, (*trained)[i].status));
     }
-    whole.push_back(i);
-    if (whole.size() < trainer_.MostTogether()) continue;
-    // What happened to updates on their way lies where the next ones' goes.
-    RIVULET_RETURN_IF_ERROR(FoldTogether(tasks, *trained, whole, *open, reports));
-    whole.clear();
   }
-  if (!whole.empty()) RIVULET_RETURN_IF_ERROR(FoldTogether(tasks, *trained, whole, *open, reports));
+  // What happened to updates on their way may lie where the next ones' goes.
+  for (std::span<const size_t> left = good; !left.empty();) {
+    const auto group = left.first(std::min(left.size(), trainer_.MostTogether()));
+    left = left.subspan(group.size());
+    trainer_.PrepareTogether(*trained, group);
+    std::vector<size_t> whole;
+    for (const size_t i : group) {
+      LocalResult& result = (*trained)[i];
+      result.status = trainer_.Finish(tasks[i], tasks[i].client_id, result, i);
+      if (result.status.ok()) {
+        whole.push_back(i);
+      } else {
+        RIVULET_RETURN_IF_ERROR(fail(i, result.status));
+      }
+    }
+    RIVULET_RETURN_IF_ERROR(FoldTogether(tasks, *trained, whole, *open, reports));
+  }
   traced();
   return true;
 }

@@ -297,6 +297,13 @@ size_t TaskTrainer::MostTogether() const {
   return transparent() ? std::numeric_limits<size_t>::max() : pipeline_->MostTogether();
 }
 
+void TaskTrainer::PrepareTogether(std::span<const LocalResult> results, std::span<const size_t> which) {
+  if (transparent()) return;
+  std::vector<std::span<const PartView>> updates;
+  for (const size_t i : which) updates.emplace_back(results[i].parts);
+  pipeline_->MeasureTogether(updates);
+}
+
 // Whoever watches tasks on the host wants to see each; lanes of a device are what is to be seen there. On the host,
 // what happens to updates on their way would need them in memory; on a device it happens there, or each is brought from
 // there.

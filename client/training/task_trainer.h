@@ -123,6 +123,8 @@ class TaskTrainer {
   bool transparent() const { return left_ || pipeline_->transparent(); }
   // How many updates of TrainTogether, at least 1, stay valid when Finish is called for one after the other.
   size_t MostTogether() const;
+  // Before Finish of each of `which`, at most MostTogether(), in their order: does what they can do together.
+  void PrepareTogether(std::span<const LocalResult> results, std::span<const size_t> which);
   // Whether the last task, trained again, gives the same update.
   bool repeatable() const { return pipeline_->repeatable(); }
   // Passes one update of TrainTogether, number `lane`, through the pipeline and proposes its state. Its parts are valid

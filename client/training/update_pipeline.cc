@@ -47,16 +47,23 @@ class UpdatePipeline::MeasuredPart final : public MadePart {
     const size_t first = block * kMeasuredBlock, count = std::min(kMeasuredBlock, values_.size() - first);
     return {values_.data() + first, nullptr, static_cast<int64_t>(count), factor_};
   }
-  void Measure(const MadePart& part, FoldState& state) {
+  // Before MeasureBlock of each block of `part`, in their order.
+  void Begin(const MadePart& part) {
     values_.resize(static_cast<size_t>(part.elements()));
-    for (size_t block = 0; block < part.blocks(); ++block) {
-      AddSquares(part.Make(block), state, values_.data() + state.wire_index);
-    }
+    state_ = {};
+    measured_ = &part;
   }
+  void MeasureBlock(size_t block) { AddSquares(measured_->Make(block), state_, values_.data() + state_.wire_index); }
+  // The part whose values and squares these are, until they are used.
+  const MadePart* measured() const { return measured_; }
+  void Forget() { measured_ = nullptr; }
+  double squares() const { return SumOfChains(state_.squares); }
   void Scale(float factor) { factor_ = factor; }
 
  private:
   std::vector<float> values_;
+  FoldState state_;
+  const MadePart* measured_ = nullptr;
   float factor_ = 1;
 };
 
@@ -121,11 +128,39 @@ std::span<const NamedState> UpdatePipeline::kept(size_t lane) const {
   return lane < left_out_.size() ? std::span<const NamedState>(left_out_[lane].kept) : std::span<const NamedState>();
 }
 
+UpdatePipeline::Scaled& UpdatePipeline::ScaledAt(size_t number) {
+  Scaled& scaled = scaled_[number % scaled_.size()];
+  scaled.runs.resize(parts_.size());
+  while (scaled.made.size() < parts_.size()) scaled.made.push_back(std::make_unique<MeasuredPart>());
+  return scaled;
+}
+
+void UpdatePipeline::MeasureTogether(std::span<const std::span<const PartView>> updates) {
+  // What was measured before and not used is of parts that have changed.
+  for (Scaled& scaled : scaled_) {
+    for (const auto& made : scaled.made) made->Forget();
+  }
+  if (!scales() || updates.size() > scaled_.size()) return;
+  for (size_t p = 0; p < parts_.size(); ++p) {
+    std::vector<MeasuredPart*> measured;
+    size_t blocks = 0;
+    for (size_t i = 0; i < updates.size(); ++i) {
+      const auto found = std::ranges::find(updates[i], parts_[p].name, &PartView::name);
+      if (found == updates[i].end() || found->made == nullptr || found->made->elements() != parts_[p].elements) return;
+      if (i > 0 && found->made->blocks() != blocks) return;
+      blocks = found->made->blocks();
+      measured.push_back(ScaledAt(next_scaled_ + i).made[p].get());
+      measured.back()->Begin(*found->made);
+    }
+    for (size_t block = 0; block < blocks; ++block) {
+      for (MeasuredPart* const part : measured) part->MeasureBlock(block);
+    }
+  }
+}
+
 // One pass measures, and the fold multiplies. What lies in the trainer's memory is read there twice.
 StatusOr<std::vector<PartView>> UpdatePipeline::Scale(std::span<const PartView> parts, Scalars& declared) {
-  Scaled& scaled = scaled_[next_scaled_++ % scaled_.size()];
-  scaled.made.resize(parts_.size());
-  scaled.runs.resize(parts_.size());
+  Scaled& scaled = ScaledAt(next_scaled_++);
   std::vector<PartView> views;
   std::vector<size_t> whose;  // of views, in parts_
   double squares = 0;
@@ -134,18 +169,23 @@ StatusOr<std::vector<PartView>> UpdatePipeline::Scale(std::span<const PartView> 
     if (found == parts.end() && parts_[p].optional) continue;
     RIVULET_RETURN_IF_ERROR(
         CheckElements(parts_[p].name, parts_[p].elements, found == parts.end() ? nullptr : &*found));
-    FoldState state;
     if (found->made != nullptr) {
-      if (scaled.made[p] == nullptr) scaled.made[p] = std::make_unique<MeasuredPart>();
-      scaled.made[p]->Measure(*found->made, state);
-      views.push_back({.name = parts_[p].name, .made = scaled.made[p].get()});
+      MeasuredPart& measured = *scaled.made[p];
+      if (measured.measured() != found->made) {
+        measured.Begin(*found->made);
+        for (size_t block = 0; block < found->made->blocks(); ++block) measured.MeasureBlock(block);
+      }
+      measured.Forget();
+      squares += measured.squares();
+      views.push_back({.name = parts_[p].name, .made = &measured});
     } else {
+      FoldState state;
       scaled.runs[p].assign(found->runs.begin(), found->runs.end());
       for (const FloatRun& run : scaled.runs[p]) AddSquares(run, state);
+      squares += SumOfChains(state.squares);
       views.push_back({.name = parts_[p].name, .runs = scaled.runs[p]});
     }
     whose.push_back(p);
-    squares += SumOfChains(state.squares);
   }
   RIVULET_ASSIGN_OR_RETURN(const float factor, scaling_->FactorFor(std::sqrt(squares), declared));
   for (size_t i = 0; i < views.size(); ++i) {

@@ -48,6 +48,10 @@ class UpdatePipeline {
   bool scales() const { return scaling_ != nullptr; }
   // How many results of Apply are valid at once, at least 1: those of the last calls.
   size_t MostTogether() const;
+  // Measures updates that are made while they are read, at most MostTogether(), block by block for all: so each stretch
+  // of the weights comes near once. Apply of each must follow, in this order, before their parts change. Without effect
+  // where they cannot be measured so.
+  void MeasureTogether(std::span<const std::span<const PartView>> updates);
   // Whether training a task again gives the same update: no mechanism draws from the system.
   bool repeatable() const;
 
@@ -83,6 +87,7 @@ class UpdatePipeline {
     std::vector<std::vector<FloatRun>> runs;
   };
   UpdatePipeline();
+  Scaled& ScaledAt(size_t number);
   StatusOr<std::vector<PartView>> Scale(std::span<const PartView> parts, Scalars& declared);
   LeftOut& LeftOutOf(size_t lane);
 

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "federated/mechanisms/mechanism.h"
 #include "federated/privacy/accountant.h"
 #include "federated/privacy/discrete.h"
 #include "federated/privacy/integer_noise.h"
@@ -46,6 +47,26 @@ void BenchDiscreteLaplace(benchmark::State& state) {
                [&](int64_t k) { return privacy::DiscreteLaplaceMass(static_cast<double>(state.range(0)) / 10, k); });
 }
 
+// The noise that a client adds to its update, from the values to the values that are sent.
+void BenchClientNoise(benchmark::State& state, const char* mechanism, SettingValues settings) {
+  constexpr size_t kValues = 1'000'000;
+  const auto noise = Mechanism::Create({mechanism, std::move(settings)});
+  if (!noise.ok()) return state.SkipWithError("no such mechanism");
+  std::vector<float> zeros(kValues);
+  const std::span<float> all = zeros;
+  Draws draws(StreamKey{}, 0);
+  Scalars declared;
+  for (auto _ : state) {
+    std::ranges::fill(zeros, 0.0f);
+    if (!(*noise)->Apply({&all, 1}, draws, declared).ok()) return state.SkipWithError("no noise was added");
+  }
+  state.SetItemsProcessed(state.iterations() * static_cast<int64_t>(kValues));
+  double squares = 0;
+  for (const float value : zeros) squares += static_cast<double>(value) * static_cast<double>(value);
+  const double deviation = std::sqrt(squares / kValues);  // 1,000 units of 2^-10, of both
+  if (!(std::abs(deviation * 1024 / 1000 - 1) < 0.01)) state.SkipWithError("noise of another deviation");
+}
+
 void BenchEpsilon(benchmark::State& state) {
   const privacy::Composition composition{
       .rounds = {{.multiplier = 4, .sampling = privacy::SamplingKind::kPoisson, .rate = 0.01, .count = 10000}}};
@@ -72,6 +93,16 @@ BENCHMARK(BenchDiscreteLaplace)
     ->Arg(500)
     ->Unit(benchmark::kMillisecond)
     ->Iterations(1);
+BENCHMARK_CAPTURE(BenchClientNoise, gaussian, "discrete_gaussian",
+                  SettingValues{{"fraction_bits", 10.0}, {"parameter", 1000.0}, {"source", std::string("seeded")}})
+    ->Name("privacy/client_noise/gaussian")
+    ->Unit(benchmark::kMillisecond);
+// A deviation of 1,000 units: of the scale b it is the root of 2 b^2.
+BENCHMARK_CAPTURE(
+    BenchClientNoise, laplace, "discrete_laplace",
+    SettingValues{{"fraction_bits", 10.0}, {"clip_units", 1000.0}, {"scale", 707.0}, {"source", std::string("seeded")}})
+    ->Name("privacy/client_noise/laplace")
+    ->Unit(benchmark::kMillisecond);
 BENCHMARK(BenchEpsilon)->Name("privacy/epsilon_10000_rounds")->Unit(benchmark::kMillisecond);
 
 }  // namespace

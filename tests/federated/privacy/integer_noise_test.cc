@@ -140,6 +140,31 @@ TEST(DrawNoise, BitsAreFrozen) {
   EXPECT_EQ(digest(Draws(DiscreteLaplace::Create(1'000'000'007, 3).value(), 100000)), "c4510889791e9881");
 }
 
+// Nearly all draws are decided by tables. The digests are of the program before it had any.
+TEST(DrawNoise, Tables_ChangeNoBit) {
+  NoiseKey::Bytes bytes{};
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i * 7 + 1);
+  const NoiseKey key = NoiseKey::FromBytes(bytes);
+  const auto digest = [&](const auto& law) {
+    std::vector<int64_t> draws(1'000'000);
+    EXPECT_OK(DrawNoise(key, law, 0, draws));
+    return Sha256Of({reinterpret_cast<const char*>(draws.data()), draws.size() * sizeof(int64_t)}).Hex().substr(0, 16);
+  };
+  for (const auto& [parameter, expected] : std::vector<std::pair<double, const char*>>{{0.99, "5f1df9c11db7059a"},
+                                                                                       {1, "aebe36706bf493a8"},
+                                                                                       {1.7, "2a07392a0340a043"},
+                                                                                       {7.5, "86a430416473c398"},
+                                                                                       {1000, "c38f8c56740336db"},
+                                                                                       {12345.678, "057efcaa1b402390"},
+                                                                                       {1e11, "12f2a14351908d82"},
+                                                                                       {0x1p40, "0a829230f6c5a775"}}) {
+    EXPECT_EQ(digest(Gaussian(parameter)), expected) << parameter;
+  }
+  EXPECT_EQ(digest(DiscreteLaplace::Create(1, 3).value()), "3660233d13bd4634");
+  EXPECT_EQ(digest(DiscreteLaplace::Create(500, 10).value()), "76deafd430fe35d4");
+  EXPECT_EQ(digest(DiscreteLaplace::Create(uint64_t{1} << 40, 12345).value()), "5a97147da3f72589");
+}
+
 // What decides is e^-g itself: bounds by integers hold the value to 256 bits, at random g and at the ends of the range.
 TEST(ExponentialBounds, HoldTheExponential) {
   ASSERT_OK_AND_ASSIGN(NoiseStream stream, NoiseStream::Create(TestKey(), 9));

@@ -41,7 +41,8 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/engine DESTINATION ${CMAKE_INSTALL_INCLU
         # Those that read ONNX's messages: the package has none of their headers.
         REGEX "onnx/(importer|operator|tensor|weight_places|window|export/graph_exporter|export/model_writer)\\.h$" EXCLUDE)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/dataflow DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rivulet
-        FILES_MATCHING PATTERN "*.h")
+        FILES_MATCHING PATTERN "*.h"
+        PATTERN "cluster/*" EXCLUDE)  # tasks of a cluster need gRPC, and live in the programs
 # What a library of algorithms compiles against beside these (federated/algorithms/algorithm_library.h); no wire.
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/federated DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rivulet
         FILES_MATCHING PATTERN "*.h" PATTERN "transport/*" EXCLUDE)

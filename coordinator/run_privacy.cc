@@ -167,8 +167,7 @@ std::string RunPrivacy::Sentence() const {
   if (attempt_.noise == privacy::NoiseLaw::kDiscreteLaplace) {
     return fmt::format(
         "discrete Laplace noise of {:.6g} times the clip by each client, {}; the unit is one client, neighbours are "
-        "{}; "
-        "one task spends epsilon {:.6g} against all, the coordinator included",
+        "{}; one task spends epsilon {:.6g} against all, the coordinator included",
         attempt_.multiplier, seeded_ ? "seeded (a simulation's: knowledge of run.seed removes it)" : "secret",
         privacy::NameOf(book_.composition().relation), 2 / attempt_.multiplier);
   }

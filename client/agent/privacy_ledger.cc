@@ -5,10 +5,10 @@
 #include <chrono>
 #include <optional>
 #include <string_view>
-#include <thread>
 #include <utility>
 
 #include "client/training/failure.h"
+#include "engine/base/awaited_lock.h"
 #include "federated/privacy/accountant.h"
 
 namespace rivulet {
@@ -17,9 +17,8 @@ namespace {
 constexpr std::string_view kHeader = "rivulet privacy ledger 1\n", kCharged = "charged ", kTask = "task ";
 constexpr size_t kTasksKept = 1024;
 constexpr size_t kDigitsOfAuthority = 24;
-// Ten seconds: a charge takes some milliseconds.
-constexpr int kMostTries = 1000;
-constexpr std::chrono::milliseconds kBetweenTries{10};
+// A charge takes some milliseconds.
+constexpr std::chrono::seconds kLockPatience{10};
 
 template <typename Number>
 bool IsNumber(std::string_view text, Number& number) {
@@ -59,13 +58,7 @@ StatusOr<std::unique_ptr<PrivacyLedger>> PrivacyLedger::Open(FileSystem& files, 
 }
 
 // Held for a few milliseconds at a time, by processes of the same site.
-StatusOr<std::unique_ptr<FileLock>> PrivacyLedger::Lock() const {
-  for (int tries = 0;; ++tries) {
-    auto lock = FileLock::Acquire(path_ + ".lock");
-    if (!absl::IsUnavailable(lock.status()) || tries == kMostTries) return lock;
-    std::this_thread::sleep_for(kBetweenTries);
-  }
-}
+StatusOr<std::unique_ptr<FileLock>> PrivacyLedger::Lock() const { return AwaitLock(path_ + ".lock", kLockPatience); }
 
 Status PrivacyLedger::Reload() {
   charged_.clear();

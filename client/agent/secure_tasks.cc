@@ -193,13 +193,6 @@ void SecureTasks::FailTask(const Caller& caller, InSteps& in, const Status& stat
       std::string(Sentence(Message(status))));
 }
 
-// An aggregator that was started again has no inputs of the one before it: polls say that the step has yet to come, and
-// it is given once more, or the task is cancelled.
-void SecureTasks::ForgetInput(InSteps& in) {
-  MutexLock lock(mutex_);
-  in.input.reset();
-}
-
 // An answer that was made is not made again: it is sent until it has arrived.
 StatusOr<SubmitResult> SecureTasks::AnswerStep(const Caller& caller, InSteps& in) {
   int step = 0;
@@ -217,8 +210,11 @@ StatusOr<SubmitResult> SecureTasks::AnswerStep(const Caller& caller, InSteps& in
       const auto most = static_cast<size_t>(in.most_members);
       StatusOr<std::string> fetched =
           calls_.Fetch(caller, *from, static_cast<int64_t>(secure::MostInputBytes(step, most, most)));
+      // An aggregator that was started again has no inputs of the one before it. Polls say that the step has yet to
+      // come, and it is given once more, or the task is cancelled.
       if (absl::IsNotFound(fetched.status())) {
-        ForgetInput(in);
+        MutexLock lock(mutex_);
+        in.input.reset();
         return Unavailable("{}", Message(fetched.status()));
       }
       RIVULET_ASSIGN_OR_RETURN(input, std::move(fetched));

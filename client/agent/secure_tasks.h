@@ -110,7 +110,6 @@ class SecureTasks final : public StepWork {
   void AnswerAll(const Caller& caller, bool beside) REQUIRES(calls_mutex_) EXCLUDES(mutex_);
   void AnswerOne(const Caller& caller, InSteps& in) REQUIRES(calls_mutex_) EXCLUDES(mutex_);
   StatusOr<SubmitResult> AnswerStep(const Caller& caller, InSteps& in) REQUIRES(calls_mutex_) EXCLUDES(mutex_);
-  void ForgetInput(InSteps& in) EXCLUDES(mutex_);
   void FailTask(const Caller& caller, InSteps& in, const Status& status) REQUIRES(calls_mutex_) EXCLUDES(mutex_);
   // Drops the task and tells of its end, if it is still held.
   void End(InSteps& in, TaskReport::Kind kind, std::string reason) REQUIRES(mutex_);

@@ -1,7 +1,6 @@
 // Calls to a coordinator, repeated while it cannot be reached. A call that fails with UNAVAILABLE or DEADLINE_EXCEEDED
 // is retried with backoff until the stop signal, or until its task is cancelled, or CallOptions::max_tries times. A
-// fetch resumes at the offset reached.
-// A submission resumes where its bytes begin to differ from the staged ones.
+// fetch resumes at the offset reached, and a submission where its bytes begin to differ from the staged ones.
 //
 // No download exceeds a bound known before it starts, for any announcement or data of the coordinator.
 #pragma once

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
-#include <thread>
 #include <utility>
 
 #include "client/training/example_steps.h"
 #include "client/training/failure.h"
+#include "engine/base/awaited_lock.h"
 #include "federated/plan/example_noise.h"
 #include "federated/privacy/accountant.h"
 
@@ -19,9 +19,8 @@ constexpr std::string_view kFirstLine = "rivulet example account 1\n";
 constexpr std::string_view kClientLine = "client ", kChargedLine = "charged ", kWorkLine = "work ";
 constexpr char kLockFile[] = "lock";
 constexpr size_t kWorksKept = 64;
-// Ten seconds: a charge takes some milliseconds, and the accountant's first answer a fraction of a second.
-constexpr int kMostTries = 1000;
-constexpr std::chrono::milliseconds kBetweenTries{10};
+// A charge takes some milliseconds, and the accountant's first answer a fraction of a second.
+constexpr std::chrono::seconds kLockPatience{10};
 constexpr size_t kDigitsOfName = 24;
 
 std::string FileOf(std::string_view client_id) { return Sha256Of(client_id).Hex().substr(0, kDigitsOfName); }
@@ -62,11 +61,7 @@ Status ExampleAccounts::OpenKey() {
 StatusOr<std::unique_ptr<FileLock>> ExampleAccounts::Lock() const {
   if (!sync_) return nullptr;
   RIVULET_RETURN_IF_ERROR(files_.CreateFolders(folder_));
-  for (int tries = 0;; ++tries) {
-    auto lock = FileLock::Acquire(JoinPath(folder_, kLockFile));
-    if (!absl::IsUnavailable(lock.status()) || tries == kMostTries) return lock;
-    std::this_thread::sleep_for(kBetweenTries);
-  }
+  return AwaitLock(JoinPath(folder_, kLockFile), kLockPatience);
 }
 
 StatusOr<privacy::NoiseKey> ExampleAccounts::KeyOf(FileSystem& files, const std::string& folder, const Task& task,

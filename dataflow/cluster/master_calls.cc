@@ -43,12 +43,7 @@ void AnswerCall(Master& master, const tfm::PartialRunSetupRequest& request, tfm:
 
 void AnswerCall(Master& master, const tfm::RunStepRequest& request, tfm::RunStepResponse* response,
                 const CancellationToken& cancel, const FinishCall& finish) {
-  const auto end = [in_body = request.store_errors_in_response_body(), response, finish](const Status& status) {
-    if (status.ok() || !in_body) return finish(status);
-    response->set_status_code(static_cast<int>(status.code()));
-    response->set_status_error_message(BodyText(status));
-    finish(absl::OkStatus());
-  };
+  const FinishCall end = FinishInBody(request, response, finish);
   const StatusOr<std::shared_ptr<MasterSession>> session = master.Session(request.session_handle());
   if (!session.ok()) return end(session.status());
   StatusOr<NamedTensors> feeds = TensorsFrom(request.feed());

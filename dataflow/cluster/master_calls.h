@@ -2,10 +2,8 @@
 // this folder and its tests.
 #pragma once
 
-#include <functional>
-
+#include "dataflow/cluster/finish_call.h"
 #include "dataflow/cluster/master.h"
-#include "engine/base/status.h"
 #include "engine/program/cancellation.h"
 #include "proto/distributed/master.pb.h"
 
@@ -13,8 +11,6 @@ namespace rivulet {
 
 // `finish` as for a task's calls (worker_calls.h). All but RunStep finish before they return. Errors of Master and
 // MasterSession.
-using FinishCall = std::function<void(const Status& status)>;
-
 void AnswerCall(Master& master, const tensorflow::CreateSessionRequest& request,
                 tensorflow::CreateSessionResponse* response, const CancellationToken& cancel, const FinishCall& finish);
 void AnswerCall(Master& master, const tensorflow::ExtendSessionRequest& request,

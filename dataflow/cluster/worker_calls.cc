@@ -46,12 +46,7 @@ void AnswerCall(GraphWorker& worker, const tfw::DeregisterGraphRequest& request,
 
 void AnswerCall(GraphWorker& worker, const tfw::RunGraphRequest& request, tfw::RunGraphResponse* response,
                 const CancellationToken& cancel, const FinishCall& finish) {
-  const auto end = [in_body = request.store_errors_in_response_body(), response, finish](const Status& status) {
-    if (status.ok() || !in_body) return finish(status);
-    response->set_status_code(static_cast<int>(status.code()));
-    response->set_status_error_message(BodyText(status));
-    finish(absl::OkStatus());
-  };
+  const FinishCall end = FinishInBody(request, response, finish);
   StatusOr<NamedTensors> send = TensorsFrom(request.send());
   if (!send.ok()) return end(send.status());
   TaskStep step{request.session_handle(), request.graph_handle(), request.step_id(), *std::move(send)};

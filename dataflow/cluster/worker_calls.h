@@ -1,10 +1,8 @@
 // Calls of a task as its service answers them, from message to message. No gRPC. Internal to this folder and its tests.
 #pragma once
 
-#include <functional>
-
+#include "dataflow/cluster/finish_call.h"
 #include "dataflow/distributed/graph_worker.h"
-#include "engine/base/status.h"
 #include "engine/program/cancellation.h"
 #include "proto/distributed/worker.pb.h"
 
@@ -12,8 +10,6 @@ namespace rivulet {
 
 // `finish` is called once, on any thread, perhaps before the call returns; worker, request and response must stay until
 // then. Errors of RemoteTask. What a message holds beyond its budget is INVALID_ARGUMENT.
-using FinishCall = std::function<void(const Status& status)>;
-
 void AnswerCall(GraphWorker& worker, const tensorflow::GetStatusRequest& request,
                 tensorflow::GetStatusResponse* response, const CancellationToken& cancel, const FinishCall& finish);
 void AnswerCall(GraphWorker& worker, const tensorflow::CreateWorkerSessionRequest& request,

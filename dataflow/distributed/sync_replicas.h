@@ -4,8 +4,8 @@
 //   worker i                                              chief
 //     token, current ← Run(tokens[i], global_steps[i])      Run(start)     once, after `init` or a restore
 //     token < current: take the next token                  Run(update)    a step: waits for `to_aggregate` gradients,
-//     Run(apply), fed local_step = token                                   applies their mean, gives each worker a
-//     token token OUT_OF_RANGE: the training is over                     Run(close)     at the end
+//     Run(apply), fed local_step = token                                   applies their mean, gives tokens
+//     token OUT_OF_RANGE: the training is over              Run(close)     at the end
 //
 // A token is the number of a step. A worker that takes one computes its gradients with the variables as they are, and
 // hands them over with that number. Gradients of a step that is over are dropped. The chief may be a worker too, with a

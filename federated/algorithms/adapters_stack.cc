@@ -31,8 +31,7 @@ Status StackAdapters(const AdapterContext& context, Composition& composition) {
   if (!context.in_base.empty())
     return InvalidArgument(
         "server.lora is \"stack\", and '{}' is in the base model, where nothing is trained; train it, or set "
-        "server.lora "
-        "to \"freeze_a\"",
+        "server.lora to \"freeze_a\"",
         context.in_base[0]);
   for (const AdapterPair& pair : context.pairs)
     if (!pair.trains_both())

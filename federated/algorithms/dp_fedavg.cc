@@ -372,8 +372,7 @@ RIVULET_ALGORITHM(
     "Federated averaging with differential privacy: each client clips its update to the norm `privacy.clip`, and their "
     "sum gets exact discrete Gaussian noise, from a trusted server or from the clients. Or each update gets discrete "
     "Laplace noise. All updates count the same, and the sum is divided by `server.clients_per_round` for any number of "
-    "updates. Each round has its epsilon, and "
-    "`privacy.epsilon` ends the run.",
+    "updates. Each round has its epsilon, and `privacy.epsilon` ends the run.",
     {NoiseMultiplier(), NoiseSource(), NoiseBy(), Bands(), ClipQuantile(), ClipLearningRate(), ClipCountStddev()},
     DpFedAvg,
     "K = server.clients_per_round,  S = privacy.clip,  z = noise_multiplier\n"

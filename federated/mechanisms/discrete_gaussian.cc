@@ -4,29 +4,18 @@
 // integers. The count of adaptive clipping gets the same noise, as one more value. What is to protect somebody has a
 // key of the system's generator; a "seeded" key is of the task's stream, which knowledge of the run's seed repeats: for
 // simulations.
-#include <array>
 #include <cmath>
-#include <cstring>
 #include <vector>
 
 #include "federated/mechanisms/mechanism.h"
+#include "federated/mechanisms/noise_source.h"
 #include "federated/privacy/integer_noise.h"
 
 namespace rivulet {
 namespace {
 
-constexpr char kSecureKey[] = "secure", kSeededKey[] = "seeded";
 constexpr int64_t kMostUnits = int64_t{1} << 24;  // whole numbers that float32 holds
 constexpr size_t kDrawnAtOnce = 64 * static_cast<size_t>(privacy::kElementsPerBlock);
-
-StatusOr<privacy::NoiseKey> KeyOf(bool seeded, Draws& draws) {
-  if (!seeded) return privacy::NoiseKey::Generate();
-  std::array<uint64_t, privacy::NoiseKey::kBytes / sizeof(uint64_t)> words{};
-  for (uint64_t& word : words) word = draws.Word64();
-  privacy::NoiseKey::Bytes bytes{};
-  std::memcpy(bytes.data(), words.data(), bytes.size());
-  return privacy::NoiseKey::FromBytes(bytes);
-}
 
 class DiscreteGaussianNoise final : public Mechanism {
  public:
@@ -34,7 +23,7 @@ class DiscreteGaussianNoise final : public Mechanism {
       : fraction_bits_(fraction_bits), law_(scale), count_units_(count_units), seeded_(seeded) {}
 
   Status Apply(std::span<const std::span<float>> parts, Draws& draws, Scalars& declared) const override {
-    RIVULET_ASSIGN_OR_RETURN(const privacy::NoiseKey key, KeyOf(seeded_, draws));
+    RIVULET_ASSIGN_OR_RETURN(const privacy::NoiseKey key, NoiseKeyFrom(seeded_, draws));
     std::vector<int64_t> noise;
     uint64_t block = 0;
     for (std::span<float> values : parts) {
@@ -84,12 +73,12 @@ RIVULET_MECHANISM(discrete_gaussian_registration, "discrete_gaussian",
                        .Between(privacy::NoiseScale::kLeast, privacy::NoiseScale::kMost),
                    Float("count_units", 0, "Units in each 1 of \"unclipped\", a power of two; 0: nothing is counted.")
                        .Between(0, 0x1p32),
-                   Text("source", kSecureKey, "Whose randomness it is.").OneOf({kSecureKey, kSeededKey})},
+                   Text("source", kSecureSource, "Whose randomness it is.").OneOf({kSecureSource, kSeededSource})},
                   [](const Settings& settings) -> std::unique_ptr<const Mechanism> {
                     return std::make_unique<DiscreteGaussianNoise>(
                         static_cast<int>(settings.number("fraction_bits")),
                         privacy::NoiseScale::AtLeast(settings.number("parameter")).value(),
-                        settings.number("count_units"), settings.text("source") == kSeededKey);
+                        settings.number("count_units"), settings.text("source") == kSeededSource);
                   });
 
 }  // namespace

@@ -1,25 +1,23 @@
 // "discrete_laplace": local differential privacy of one update, from everybody who reads it (Ghosh, Roughgarden,
-// Sundararajan 2012, arXiv:0811.2841; Duchi, Jordan, Wainwright 2013 for the local model). Values are scaled so that
-// the sum of their magnitudes is at most `clip_units` units of 2^-fraction_bits, cut off to whole units, and each gets
-// an exact discrete Laplace of the scale `scale` in these units. Two updates then differ by 2 clip_units in the L1 norm
-// at most, whatever a client has, so that one task spends epsilon = 2 clip_units / scale.
+// Sundararajan 2012, arXiv:0811.2841; Duchi, Jordan, Wainwright 2013 for the local model). A unit is
+// 2^-fraction_bits. Values are scaled so that their magnitudes add up to `clip_units` units at most, and are cut off to
+// whole units. Each gets an exact discrete Laplace of the scale `scale` in units. Two updates then differ by 2
+// clip_units in the L1 norm at most, whatever a client has, so that one task spends epsilon = 2 clip_units / scale.
 //
 // Nothing else of an update decides anything: one that is not finite counts as zeros, and results that leave the range
 // of +-2^23 units are moved to its end after the noise. What is to protect somebody has a key of the system's
 // generator; a "seeded" key is of the task's stream, which knowledge of the run's seed repeats: for simulations.
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstring>
 #include <vector>
 
 #include "federated/mechanisms/mechanism.h"
+#include "federated/mechanisms/noise_source.h"
 #include "federated/privacy/integer_noise.h"
 
 namespace rivulet {
 namespace {
 
-constexpr char kOfTheSystem[] = "secure", kOfTheStream[] = "seeded";
 constexpr int64_t kLargestSent = (int64_t{1} << 23) - 1;  // units: whole numbers that float32 holds
 constexpr size_t kLaplaceAtOnce = 64 * static_cast<size_t>(privacy::kElementsPerBlock);
 
@@ -35,7 +33,7 @@ class DiscreteLaplaceNoise final : public Mechanism {
     }
     const double most = std::ldexp(static_cast<double>(clip_units_), -fraction_bits_);
     const double factor = !std::isfinite(norm) ? 0 : norm > most ? most / norm : 1;
-    RIVULET_ASSIGN_OR_RETURN(const privacy::NoiseKey key, KeyFor(draws));
+    RIVULET_ASSIGN_OR_RETURN(const privacy::NoiseKey key, NoiseKeyFrom(seeded_, draws));
     int64_t left = clip_units_;  // so that no rounding of the factor makes the norm larger
     std::vector<int64_t> noise;
     uint64_t block = 0;
@@ -60,16 +58,6 @@ class DiscreteLaplaceNoise final : public Mechanism {
   bool repeatable() const override { return seeded_; }
 
  private:
-  StatusOr<privacy::NoiseKey> KeyFor(Draws& draws) const {
-    if (!seeded_) return privacy::NoiseKey::Generate();
-    privacy::NoiseKey::Bytes bytes{};
-    for (size_t i = 0; i < bytes.size(); i += sizeof(uint64_t)) {
-      const uint64_t word = draws.Word64();
-      std::memcpy(bytes.data() + i, &word, sizeof(word));
-    }
-    return privacy::NoiseKey::FromBytes(bytes);
-  }
-
   // Towards zero, and at most `left`.
   int64_t UnitsOf(float value, double factor, int64_t left) const {
     const double units = std::trunc(std::ldexp(static_cast<double>(value) * factor, fraction_bits_));
@@ -88,13 +76,13 @@ RIVULET_MECHANISM(discrete_laplace_registration, "discrete_laplace",
                    Float("clip_units", std::nullopt, "Largest sum of the magnitudes of an update, in these units.")
                        .Between(1, 0x1p23),
                    Float("scale", std::nullopt, "The noise's scale in these units.").Between(1, 0x1p40),
-                   Text("source", kOfTheSystem, "Whose randomness it is.").OneOf({kOfTheSystem, kOfTheStream})},
+                   Text("source", kSecureSource, "Whose randomness it is.").OneOf({kSecureSource, kSeededSource})},
                   [](const Settings& settings) -> std::unique_ptr<const Mechanism> {
                     const auto scale = static_cast<uint64_t>(settings.number("scale"));
                     return std::make_unique<DiscreteLaplaceNoise>(static_cast<int>(settings.number("fraction_bits")),
                                                                   static_cast<int64_t>(settings.number("clip_units")),
                                                                   privacy::DiscreteLaplace::Create(scale, 1).value(),
-                                                                  settings.text("source") == kOfTheStream);
+                                                                  settings.text("source") == kSeededSource);
                   });
 
 }  // namespace

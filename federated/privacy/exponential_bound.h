@@ -31,8 +31,7 @@ const ExponentialTables& GetExponentialTables();
 // `scaled` is 2^64 g, from which it may be up to 2^12 below; g < 2^63.
 //
 // e^-g is the product of three entries and of e^-r, r < 2^-16, of which 1 - r + r^2 / 2 is above by at most r^3 / 6 <
-// 2^-50.5: 5,500 units of 2^-63. The error of g is at most 2,048 of them, and truncated entries and products lose less
-// than
+// 2^-50.5: 5,500 units of 2^-63. The error of g is at most 2,048 of them. Truncated entries and products lose less than
 // 20. So the margin is 2^13.
 inline ExponentialBounds BoundExponential(const ExponentialTables& tables, Wide scaled) {
   constexpr uint64_t kOne = uint64_t{1} << 63, kMargin = uint64_t{1} << 13;

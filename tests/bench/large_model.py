@@ -19,9 +19,7 @@ import numpy as np
 
 ROOT = pathlib.Path(__file__).parents[2]
 BUILD = pathlib.Path(os.environ.get("RIVULET_BUILD", ROOT / "build/release"))
-sys.path[:0] = [str(ROOT / "python"), str(ROOT / "tests/e2e")]
-from harness import watch_memory  # noqa: E402
-
+sys.path.insert(0, str(ROOT / "python"))
 import rivulet  # noqa: E402
 
 MOST_COORDINATOR, MOST_CLIENT, MOST_TIME = 3.5, 3.0, 2.0
@@ -82,6 +80,15 @@ def bare(clients, size):
     return done["seconds"]
 
 
+def anonymous(process):
+    """Bytes of anonymous and shared resident memory of a process, 0 of one that has ended."""
+    try:
+        lines = pathlib.Path(f"/proc/{process.pid}/status").read_text().splitlines()
+    except OSError:
+        return 0
+    return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith(("RssAnon:", "RssShmem:")))
+
+
 def processor(process):
     """(user, system) seconds of a process that runs, or nothing."""
     try:
@@ -105,7 +112,6 @@ def exchange(folder, size, clients, rounds):
     words = [BUILD / "rivulet", "coordinator", "large.toml", "--listen", "127.0.0.1:0", "--insecure", "--db", "runs.sqlite"]
     with open(folder / "coordinator.err", "w") as errors:
         coordinator = subprocess.Popen(words, cwd=folder, stdout=subprocess.PIPE, stderr=errors, text=True)
-    peak = watch_memory(coordinator)
     said = coordinator.stdout.readline().split()
     if not said:
         sys.exit((folder / "coordinator.err").read_text())
@@ -118,20 +124,21 @@ def exchange(folder, size, clients, rounds):
         )
         for i in range(clients)
     ]
-    loaded = [int(client.stdout.readline()) for client in joined]
-    peaks = [watch_memory(client) for client in joined]
-    used, began = (0.0, 0.0), time.monotonic()
+    loaded = [1024 * int(client.stdout.readline()) for client in joined]
+    watched = [coordinator, *joined]
+    peaks, used, began = [0] * len(watched), (0.0, 0.0), time.monotonic()
     while coordinator.poll() is None:
+        peaks = [max(peak, anonymous(process)) for peak, process in zip(peaks, watched)]
         used = processor(coordinator) or used
         if time.monotonic() - began > SECONDS:
             coordinator.kill()
-        time.sleep(0.05)
+        time.sleep(0.02)
     for client in joined:
         client.wait(timeout=60)
     if coordinator.returncode != 0:
         sys.exit((folder / "coordinator.err").read_text())
-    of_clients = [1024 * (grown() - before) / size for grown, before in zip(peaks, loaded)]
-    return seconds_of_rounds(folder / "runs.sqlite"), used, 1024 * peak() / size, max(of_clients)
+    of_clients = [(peak - before) / size for peak, before in zip(peaks[1:], loaded)]
+    return seconds_of_rounds(folder / "runs.sqlite"), used, peaks[0] / size, max(of_clients)
 
 
 def main():

@@ -67,13 +67,8 @@ TEST_F(EndingEarlyTest, Patience_GoesOverAStopAndIsKept) {
   const Trace whole = Simulate(scenario_, 2, "patient.sqlite");
   ASSERT_OK(whole.status);
   EXPECT_THAT(whole.digests, SizeIs(4));
-  // Two more versions take a moment, and on a busy machine who stops the run may come too late for it.
-  Trace before;
-  std::string parts;
-  for (int i = 0; i < 20 && !absl::IsCancelled(before.status); ++i) {
-    parts = fmt::format("parts{}.sqlite", i);
-    before = Simulate(scenario_, 1, parts, "", 2);
-  }
+  const std::string parts = "parts.sqlite";
+  const Trace before = Simulate(scenario_, 1, parts, "", 2);
   ASSERT_THAT(before.status, StatusIs(absl::StatusCode::kCancelled));
   const Trace after = Simulate(scenario_, 1, parts, "latest");
   ASSERT_OK(after.status);

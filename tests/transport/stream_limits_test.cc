@@ -8,7 +8,6 @@
 #include "federated/transport/grpc_server.h"
 #include "proto/rpc/coordinator.grpc.pb.h"
 #include "rpc/stream_guard.h"
-#include "tests/testing/sanitized.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet {
@@ -97,8 +96,9 @@ TEST_F(StreamLimitsTest, SixHundredHalfOpenUploads_LockNobodyOut) {
   }
   std::sort(elsewhere.begin(), elsewhere.end());
   std::sort(beside.begin(), beside.end());
-  EXPECT_LT(elsewhere[2], testing::Within(std::chrono::milliseconds(100)));
-  EXPECT_LT(beside[2], testing::Within(std::chrono::milliseconds(100)));
+  // Whoever waited for one of them would wait for three seconds.
+  EXPECT_LT(elsewhere[2], std::chrono::seconds(2));
+  EXPECT_LT(beside[2], std::chrono::seconds(2));
   auto upload = client_->Submit({.name = "other"}, {"task", 0, 10});
   ASSERT_OK(upload);
   EXPECT_OK((*upload)->Finish({}));

@@ -43,10 +43,8 @@ std::vector<Key> PrivacyKeys() {
       Key("privacy.epsilon", RIVULET_FIELD(privacy.epsilon), "2",
           "Budget of the run against viewers of its models. The run ends before the round that would exceed it. "
           "It needs an algorithm with noise on the sums, such as `dp_fedavg`. A resumed run keeps its spend, and may "
-          "have "
-          "another budget. With `privacy.unit` = \"example\" it is each client's budget, and ends its part; it is in "
-          "the "
-          "plan then, and stays. 0: no budget; epsilon is reported all the same.")
+          "have another budget. With `privacy.unit` = \"example\" it is each client's budget, and ends its part; it is "
+          "in the plan then, and stays. 0: no budget; epsilon is reported all the same.")
           .Between(0, 1e6)
           .When("privacy.clip", Clips, "privacy.clip is above 0")
           .Operation(),

@@ -65,8 +65,8 @@ class TaskProcess {
   TaskProcess(const TaskProcess&) = delete;
   TaskProcess& operator=(const TaskProcess&) = delete;
 
-  // `die_at`: "RunGraph:2" or "RunGraph:2:answer", the call of another process at whose arrival, or before whose
-  // answer, the process ends as if by SIGKILL.
+  // `die_at` names a call of another process, and the process ends there as if by SIGKILL: "RunGraph:2" as the second
+  // call arrives, "RunGraph:2:answer" before its answer.
   void Start(const std::string& die_at = "") {
     const std::string filter = std::string("--gtest_filter=") + kServe;
     std::vector<std::string> arguments = {"/proc/self/exe", filter, "--gtest_also_run_disabled_tests",

@@ -32,6 +32,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[3] / "scripts"))
 from secagg_graphs import draw_graph  # noqa: E402
 
 RAW = (serialization.Encoding.Raw, serialization.PrivateFormat.Raw, serialization.NoEncryption())
+RAW_PUBLIC = (serialization.Encoding.Raw, serialization.PublicFormat.Raw)
 
 
 def u32(value):
@@ -148,7 +149,7 @@ class Client:
 
     def keys(self, _):
         self.channel, self.mask = X25519PrivateKey.generate(), X25519PrivateKey.generate()
-        public = [key.public_key().public_bytes_raw() for key in (self.channel, self.mask)]
+        public = [key.public_key().public_bytes(*RAW_PUBLIC) for key in (self.channel, self.mask)]
         certificate = x509.load_pem_x509_certificate(self.setup["certificate"].encode())
         self.public = public
         return (field(1, public[0]) + field(2, public[1]) + field(3, certificate.public_bytes(serialization.Encoding.DER))

@@ -67,6 +67,7 @@ class RecordedCalls : public ::testing::Test {
     options.job = "worker";
     options.task = task;
     options.credentials = InsecureCredentials(false);
+    options.heartbeat = options.control_timeout = std::chrono::minutes(5);  // a busy machine is no task that is gone
     auto server = TaskServer::Start(std::move(options));
     EXPECT_OK(server);
     return *std::move(server);
@@ -411,7 +412,7 @@ class RecordedWorker final : public tfr::WorkerService::CallbackService {
   }
   ~RecordedWorker() override {
     server_->Shutdown(std::chrono::system_clock::now());
-    for (std::thread& fetching : fetching_) fetching.join();
+    for (std::thread& running : running_) running.join();
   }
 
   // The calls of the next graph. `incarnation`: of the process that task 0 is now.
@@ -460,8 +461,10 @@ class RecordedWorker final : public tfr::WorkerService::CallbackService {
                                             tfr::DeregisterGraphResponse*) override {
     return Finished(context);
   }
-  grpc::ServerUnaryReactor* CleanupGraph(grpc::CallbackServerContext* context, const tfr::CleanupGraphRequest*,
+  grpc::ServerUnaryReactor* CleanupGraph(grpc::CallbackServerContext* context, const tfr::CleanupGraphRequest* request,
                                          tfr::CleanupGraphResponse*) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ended_.insert(request->step_id());
     return Finished(context);
   }
   grpc::ServerUnaryReactor* RegisterGraph(grpc::CallbackServerContext* context,
@@ -480,50 +483,91 @@ class RecordedWorker final : public tfr::WorkerService::CallbackService {
   }
   grpc::ServerUnaryReactor* RecvTensor(grpc::CallbackServerContext* context, const tfr::RecvTensorRequest* request,
                                        tfr::RecvTensorResponse* response) override {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (ended_.contains(request->step_id()))
+        return Finished(context, {grpc::StatusCode::ABORTED, "the step is over"});
+    }
     return Recorded(context, TensorNameOf(request->rendezvous_key()), response);
   }
   grpc::ServerUnaryReactor* RunGraph(grpc::CallbackServerContext*, const tfr::RunGraphRequest* request,
                                      tfr::RunGraphResponse* response) override {
-    auto* const reactor = new UntilCancelled();
+    const auto run = std::make_shared<Run>();
+    run->response = response;
+    auto* const reactor = new RunReactor(run);
+    run->reactor = reactor;
     const std::lock_guard<std::mutex> lock(mutex_);
+    // A call that its master gave up may come late, when the next graph has begun.
+    if (ended_.contains(request->step_id())) {
+      run->Finish({grpc::StatusCode::ABORTED, "the step is over"});
+      return reactor;
+    }
     std::deque<RecordedCall>& runs = left_["RunGraph"];
     if (runs.empty()) {
       if (difference_.empty()) difference_ = "a RunGraph more";
-      reactor->Finish({grpc::StatusCode::INTERNAL, "a RunGraph more"});
+      run->Finish({grpc::StatusCode::INTERNAL, "a RunGraph more"});
       return reactor;
     }
-    const RecordedCall run = std::move(runs.front());
+    const RecordedCall recorded = std::move(runs.front());
     runs.pop_front();
-    const auto expected = Parsed<tfr::RunGraphRequest>(run.request);
+    const auto expected = Parsed<tfr::RunGraphRequest>(recorded.request);
     std::string found = Differences(request->send(), expected.send());
     if (found.empty() && request->recv_key_size() != expected.recv_key_size()) found = "another number of fetches";
     if (difference_.empty() && !found.empty()) difference_ = "RunGraph: " + found;
-    if (run.code == kCancelledCode) return reactor;  // as long as the master waits
-    fetching_.emplace_back(
-        [this, reactor, run, response, step = request->step_id(), fetches = fetched_[expected.step_id()]] {
-          for (const RecordedCall& fetch : fetches) Fetch(fetch, step);
-          response->ParseFromString(run.response);
-          reactor->Finish({static_cast<grpc::StatusCode>(run.code), run.error});
-        });
+    if (recorded.code == kCancelledCode) return reactor;  // as long as the master waits
+    running_.emplace_back([this, run, recorded, step = request->step_id(), fetches = fetched_[expected.step_id()]] {
+      grpc::Status status(static_cast<grpc::StatusCode>(recorded.code), recorded.error);
+      // As TensorFlow's worker does, a step fails by a tensor that does not come.
+      for (const RecordedCall& fetch : fetches)
+        if (const grpc::Status fetched = Fetch(*run, fetch, step); status.ok() && !fetched.ok()) status = fetched;
+      run->Finish(status, recorded.response);
+    });
     return reactor;
   }
 
  private:
-  class UntilCancelled final : public grpc::ServerUnaryReactor {
-   public:
-    void Finish(const grpc::Status& status) {
-      if (!finished_.exchange(true)) grpc::ServerUnaryReactor::Finish(status);
+  class RunReactor;
+  // A RunGraph under way. The end of its thread and the master's cancellation meet here, in either order.
+  struct Run {
+    std::mutex mutex;
+    RunReactor* reactor = nullptr;  // none: the call has ended, and gRPC may have freed reactor and response
+    tfr::RunGraphResponse* response = nullptr;
+    grpc::ClientContext* fetching = nullptr;
+
+    void Finish(const grpc::Status& status, const std::string& answer = "") {
+      RunReactor* ended = nullptr;
+      {
+        const std::lock_guard<std::mutex> lock(mutex);
+        std::swap(ended, reactor);
+        if (ended != nullptr && status.ok()) response->ParseFromString(answer);
+        if (fetching != nullptr) fetching->TryCancel();
+      }
+      if (ended != nullptr) ended->Finish(status);
     }
+    // False: the call has ended, and nothing is to be fetched for it.
+    bool Fetches(grpc::ClientContext* context) {
+      const std::lock_guard<std::mutex> lock(mutex);
+      fetching = context;
+      return reactor != nullptr;
+    }
+  };
+  class RunReactor final : public grpc::ServerUnaryReactor {
+   public:
+    explicit RunReactor(std::shared_ptr<Run> run) : run_(std::move(run)) {}
 
    private:
-    void OnCancel() override { Finish(grpc::Status::CANCELLED); }
+    void OnCancel() override {
+      const std::shared_ptr<Run> run = run_;  // outlives this reactor
+      run->Finish(grpc::Status::CANCELLED);
+    }
     void OnDone() override { delete this; }
-    std::atomic<bool> finished_{false};
+    const std::shared_ptr<Run> run_;
   };
 
-  static grpc::ServerUnaryReactor* Finished(grpc::CallbackServerContext* context) {
+  static grpc::ServerUnaryReactor* Finished(grpc::CallbackServerContext* context,
+                                            const grpc::Status& status = grpc::Status::OK) {
     grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-    reactor->Finish(grpc::Status::OK);
+    reactor->Finish(status);
     return reactor;
   }
   template <typename Response>
@@ -539,24 +583,29 @@ class RecordedWorker final : public tfr::WorkerService::CallbackService {
     }
     response->ParseFromString(calls.front().response);
     reactor->Finish({static_cast<grpc::StatusCode>(calls.front().code), calls.front().error});
-    calls.pop_front();
+    if (name != "GetStatus") calls.pop_front();  // a master asks as often as it likes
     return reactor;
   }
   // A tensor of task 0, which TensorFlow's worker fetched in the recorded step.
-  void Fetch(const RecordedCall& recorded, int64_t step) {
+  grpc::Status Fetch(Run& run, const RecordedCall& recorded, int64_t step) {
     auto request = Parsed<tfr::RecvTensorRequest>(recorded.request);
     request.set_step_id(step);
-    request.set_rendezvous_key(OfIncarnation(request.rendezvous_key(), kTask0, incarnation_));
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      request.set_rendezvous_key(OfIncarnation(request.rendezvous_key(), kTask0, incarnation_));
+    }
     grpc::ClientContext context;
+    if (!run.Fetches(&context)) return grpc::Status::CANCELLED;
     tfr::RecvTensorResponse response;
     const grpc::Status status = master_->RecvTensor(&context, request, &response);
-    if (recorded.code != 0) return;
+    run.Fetches(nullptr);
+    if (!status.ok() || recorded.code != 0) return status;
     const std::string found =
-        status.ok() ? Difference(response.tensor(), Parsed<tfr::RecvTensorResponse>(recorded.response).tensor())
-                    : status.error_message();
+        Difference(response.tensor(), Parsed<tfr::RecvTensorResponse>(recorded.response).tensor());
     const std::lock_guard<std::mutex> lock(mutex_);
     if (difference_.empty() && !found.empty())
       difference_ = fmt::format("RecvTensor of {}: {}", request.rendezvous_key(), found);
+    return status;
   }
   // Nodes by name and op: what TensorFlow's worker was shown to run.
   static std::string GraphDifference(const std::string& got, const std::string& expected) {
@@ -577,8 +626,9 @@ class RecordedWorker final : public tfr::WorkerService::CallbackService {
   std::map<std::string, std::deque<RecordedCall>> left_;  // by method, RecvTensor by the tensor
   std::map<int64_t, std::vector<RecordedCall>> fetched_;  // by recorded step
   std::string difference_;
+  std::set<int64_t> ended_;  // steps that were cleaned up
   uint64_t incarnation_ = 0;
-  std::vector<std::thread> fetching_;
+  std::vector<std::thread> running_;
   std::unique_ptr<grpc::Server> server_;
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -69,9 +70,18 @@ Status WriteImages(const std::string& path, int64_t examples, int64_t side) {
   return writer->Publish();
 }
 
-StatusOr<Scenario> RoundScenario(const RoundWorkload& workload, const std::string& folder, double clip) {
+// Rounds of DP-FedAvg, or with no clip plain ones.
+struct PrivacyOfRounds {
+  double clip = 0, noise_multiplier = 0;
+};
+
+StatusOr<Scenario> RoundScenario(const RoundWorkload& workload, const std::string& folder,
+                                 const PrivacyOfRounds& privacy) {
   const std::string algorithm =
-      clip == 0 ? "" : fmt::format("[algorithm]\nname = \"dp_fedavg\"\n[privacy]\nclip = {}\n", clip);
+      privacy.clip == 0
+          ? ""
+          : fmt::format("[algorithm]\nname = \"dp_fedavg\"\nnoise_multiplier = {}\n[privacy]\nclip = {}\n",
+                        privacy.noise_multiplier, privacy.clip);
   std::string hidden;
   for (const int64_t units : workload.hidden) {
     hidden += fmt::format(R"({{type = "dense", units = {}, activation = "relu"}}, )", units);
@@ -108,23 +118,25 @@ struct MeasuredRounds {
   std::vector<double> seconds;       // from one round's rows to the next one's
   std::vector<double> step_seconds;  // a task's training, by its own clock
   std::vector<double> norms;         // of updates as they were added
+  std::vector<double> cpu_seconds;   // of all threads, from one round's rows to the next one's
 };
 
-// With a clip above 0 the rounds are DP-FedAvg's.
-StatusOr<MeasuredRounds> RunRounds(const RoundWorkload& workload, int workers, double clip = 0) {
+StatusOr<MeasuredRounds> RunRounds(const RoundWorkload& workload, int workers, const PrivacyOfRounds& privacy = {}) {
   const RoundFolder folder;
   RIVULET_RETURN_IF_ERROR(WriteImages(folder.path + "/train.tfrecord", workload.clients * kExamples, workload.side));
   Mutex mutex;
   std::vector<std::chrono::steady_clock::time_point> committed;
+  std::vector<double> spent;  // of the processor
   std::string wrong;
   SimulationOptions options;
-  RIVULET_ASSIGN_OR_RETURN(options.scenario, RoundScenario(workload, folder.path, clip));
+  RIVULET_ASSIGN_OR_RETURN(options.scenario, RoundScenario(workload, folder.path, privacy));
   options.db_path = folder.path + "/history.sqlite";
   options.workers = workers;
   double first_loss = 0, last_loss = 0;
   options.observer.on_round = [&](const RoundReport& report) {
     MutexLock lock(mutex);
     committed.push_back(std::chrono::steady_clock::now());
+    spent.push_back(static_cast<double>(std::clock()) / CLOCKS_PER_SEC);
     if (report.folded != workload.cohort) wrong = fmt::format("round {} folded {}", report.round, report.folded);
     (committed.size() == 1 ? first_loss : last_loss) = report.train_loss.value_or(0);
   };
@@ -139,10 +151,12 @@ StatusOr<MeasuredRounds> RunRounds(const RoundWorkload& workload, int workers, d
   }
   MutexLock lock(mutex);
   if (!wrong.empty()) return Internal("{}", wrong);
-  if (clip == 0 && !(last_loss < first_loss)) return Internal("the loss went from {} to {}", first_loss, last_loss);
+  if (privacy.clip == 0 && !(last_loss < first_loss))
+    return Internal("the loss went from {} to {}", first_loss, last_loss);
   MeasuredRounds measured;
   for (size_t i = kWarmRounds; i < committed.size(); ++i) {
     measured.seconds.push_back(std::chrono::duration<double>(committed[i] - committed[i - 1]).count());
+    measured.cpu_seconds.push_back(spent[i] - spent[i - 1]);
   }
   RIVULET_ASSIGN_OR_RETURN(const auto history,
                            History::Open(folder.path + "/history.sqlite", History::Access::kReadOnly));
@@ -158,35 +172,38 @@ StatusOr<MeasuredRounds> RunRounds(const RoundWorkload& workload, int workers, d
 
 struct PrivateWorkload {
   const char* name;
-  double clip;
+  PrivacyOfRounds privacy;
   double clipped_share;  // of the updates
 };
 
 // Norms of the 2NN's updates are between both clips.
-constexpr PrivateWorkload kPrivateWorkloads[] = {{"all_clipped", 1e-3, 1}, {"none_clipped", 1, 0}};
+const PrivateWorkload kPrivateWorkloads[] = {{"all_clipped", {1e-3, 1}, 1}, {"none_clipped", {10, 0.01}, 0}};
 
 // Runs of both kinds in turns, so that the machine's other work meets both alike.
 void BenchPrivateRound(benchmark::State& state, const PrivateWorkload& kind) {
   constexpr int kTurns = 5;
   const RoundWorkload& workload = kRoundWorkloads[0];
   for (auto _ : state) {
-    std::vector<double> plain, with_privacy, ratios;
+    std::vector<double> plain, with_privacy, ratios, plain_cpu, with_privacy_cpu;
     double clipped = 0, updates = 0;
     for (int turn = 0; turn < kTurns; ++turn) {
-      const auto without = RunRounds(workload, 1), with = RunRounds(workload, 1, kind.clip);
+      const auto without = RunRounds(workload, 1), with = RunRounds(workload, 1, kind.privacy);
       for (const auto* measured : {&without, &with}) {
         if (!measured->ok()) return state.SkipWithError(std::string(Message(measured->status())).c_str());
       }
       ratios.push_back(MedianRound(with->seconds) / MedianRound(without->seconds));
       plain.insert(plain.end(), without->seconds.begin(), without->seconds.end());
       with_privacy.insert(with_privacy.end(), with->seconds.begin(), with->seconds.end());
-      for (const double norm : with->norms) clipped += norm > 0.999 * kind.clip ? 1 : 0;
+      plain_cpu.insert(plain_cpu.end(), without->cpu_seconds.begin(), without->cpu_seconds.end());
+      with_privacy_cpu.insert(with_privacy_cpu.end(), with->cpu_seconds.begin(), with->cpu_seconds.end());
+      for (const double norm : with->norms) clipped += norm > 0.999 * kind.privacy.clip ? 1 : 0;
       updates += static_cast<double>(with->norms.size());
     }
     if (clipped != kind.clipped_share * updates) return state.SkipWithError("another share of updates is clipped");
     state.SetIterationTime(MedianRound(with_privacy));
     state.counters["plain_ms"] = 1e3 * MedianRound(plain);
     state.counters["to_plain"] = MedianRound(with_privacy) / MedianRound(plain);
+    state.counters["cpu_to_plain"] = MedianRound(with_privacy_cpu) / MedianRound(plain_cpu);
     state.counters["to_plain_least"] = *std::min_element(ratios.begin(), ratios.end());
     state.counters["to_plain_most"] = *std::max_element(ratios.begin(), ratios.end());
   }

@@ -32,7 +32,6 @@ TEST_F(SimulatorTest, ClippedUpdates_HoweverTheyAreTrained_SameBits) {
     ASSERT_OK(one.status);
     EXPECT_EQ(Simulate(scenario, 3, name + "-3.sqlite").digests, one.digests);
     EXPECT_EQ(Deploy(scenario, name + "-deployed.sqlite").digests, one.digests);
-    EXPECT_EQ(BySites(scenario, name + "-sites.sqlite").digests, one.digests);
     ASSERT_OK_AND_ASSIGN(const auto history, History::Open(Path(name + "-1.sqlite"), History::Access::kReadOnly));
     ASSERT_OK_AND_ASSIGN(const auto rows, history->ClientRounds(history->ResolveRun("latest")->run_id));
     double longest = 0;

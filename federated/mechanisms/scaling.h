@@ -1,5 +1,5 @@
-// A mechanism that multiplies all values of an update by one number, which its norm decides: a clip. The number is known
-// before any value is changed, so that the fold can multiply as it adds (FloatRun::factor).
+// A mechanism that multiplies all values of an update by one number, which its norm decides: a clip. The number is
+// known before any value is changed, so that the fold can multiply as it adds (FloatRun::factor).
 #pragma once
 
 #include <cmath>

@@ -108,7 +108,7 @@ StatusOr<TaskReport> TaskRunner::TrainForSum(const Caller& caller, const Plan& p
   const Status done = [&]() -> Status {
     RIVULET_ASSIGN_OR_RETURN(const LocalResult trained, trainer_.Train(task, caller.name, data, sources));
     report.result() = trained;
-    RIVULET_ASSIGN_OR_RETURN(std::vector<std::byte> words, SecureWords(plan.aggregation(task.kind), task, trained));
+    RIVULET_ASSIGN_OR_RETURN(std::string words, SecureWords(plan.aggregation(task.kind), task, trained));
     report.bytes_up = std::ssize(words);
     secure_->SetWords(task.id, std::move(words), report);
     return absl::OkStatus();

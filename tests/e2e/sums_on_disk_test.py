@@ -99,7 +99,7 @@ class SumsOnDisk(RivuletTest):
         self.assertEqual(len(self.mapped(coordinator)), 1)
         coordinator.kill()
         coordinator.wait()
-        self.assertEqual(self.files() - before, {f"state-{name}" for name in self.names})
+        self.assertLessEqual(self.files() - before, {f"state-{name}" for name in self.names})
         last.send_signal(signal.SIGCONT)
         again, _ = self.start_coordinator(*patient, "--resume", "latest", name="again", listen=address)
         self.assertEqual(len(self.mapped(again)), 1)

@@ -73,7 +73,8 @@ struct SumFiles::Idle {
   }
   Mutex mutex;
   std::vector<File> files GUARDED_BY(mutex);
-  size_t most GUARDED_BY(mutex) = 0;  // files that are kept
+  size_t taken GUARDED_BY(mutex) = 0;
+  size_t most GUARDED_BY(mutex) = 0;  // of both together that are kept when one is freed
 };
 
 SumFiles::SumFiles(std::string folder) : folder_(std::move(folder)), idle_(std::make_shared<Idle>()) {}
@@ -97,6 +98,7 @@ StatusOr<std::shared_ptr<std::byte>> SumFiles::Take(size_t bytes) {
   File file;
   {
     MutexLock lock(idle_->mutex);
+    ++idle_->taken;
     for (File& idle : idle_->files) {
       if (idle.bytes != bytes) continue;
       file = std::exchange(idle, idle_->files.back());
@@ -105,12 +107,18 @@ StatusOr<std::shared_ptr<std::byte>> SumFiles::Take(size_t bytes) {
     }
   }
   if (file.data == nullptr) {
-    RIVULET_ASSIGN_OR_RETURN(file, File::Open(folder_, bytes));
+    StatusOr<File> opened = File::Open(folder_, bytes);
+    if (!opened.ok()) {
+      MutexLock lock(idle_->mutex);
+      --idle_->taken;
+      return opened.status();
+    }
+    file = *opened;
   }
   return std::shared_ptr<std::byte>(file.data, [idle = idle_, file](std::byte*) {
     {
       MutexLock lock(idle->mutex);
-      if (idle->files.size() < idle->most) {
+      if (--idle->taken + idle->files.size() < idle->most) {
         idle->files.push_back(file);
         return;
       }

@@ -15,7 +15,6 @@ namespace {
 using testing::BytesOf;
 using ::testing::HasSubstr;
 using testing::Make;
-using testing::RandomUpdates;
 using testing::StatusIs;
 using testing::TempFolder;
 
@@ -25,6 +24,12 @@ AggregationSpec SumsSpec(int sum_bits) {
   spec.updates_per_version = 8;
   spec.max_weight = 4;
   return spec;
+}
+
+std::vector<testing::TestUpdate> UpdatesOf(int count) {
+  std::vector<testing::TestUpdate> updates = testing::RandomUpdates(count, 10'000);
+  for (int i = 0; i < count; ++i) updates[static_cast<size_t>(i)].weight = 1 + i % 4;
+  return updates;
 }
 
 std::unique_ptr<Aggregation> MakeIn(const std::shared_ptr<SumFiles>& files, const AggregationSpec& spec) {
@@ -47,7 +52,7 @@ TEST(SumFiles, MeanOfUpdatesAndPartials_IsThatOfMemoryToTheBit) {
     const AggregationSpec spec = SumsSpec(sum_bits);
     const auto files = SumFiles::Create(folder.path(), spec);
     ASSERT_OK(files);
-    const auto updates = RandomUpdates(6, 10'000);
+    auto updates = UpdatesOf(6);
     for (int round = 0; round < 2; ++round) {  // the second in the first one's file
       auto here = MakeIn(*files, spec), elsewhere = Make(spec), in_memory = Make(spec);
       for (size_t i = 0; i < updates.size(); ++i) {
@@ -78,7 +83,7 @@ TEST(SumFiles, FirstPartial_IsMovedInWithItsFile) {
   const AggregationSpec spec = SumsSpec(64);
   const auto files = SumFiles::Create(folder.path(), spec);
   ASSERT_OK(files);
-  const auto updates = RandomUpdates(1, 10'000);
+  auto updates = UpdatesOf(1);
   auto elsewhere = Make(spec);
   ASSERT_OK(elsewhere->Fold(updates[0].view(), updates[0].weights()));
   const std::string bytes = BytesOf(spec, elsewhere->Save()[0]);
@@ -140,7 +145,7 @@ TEST(SumFiles, SecondVersionWithoutRoom_LeavesTheFirst) {
   spec.staleness_bits = 8;
   const auto files = SumFiles::Create(folder.path(), spec);
   ASSERT_OK(files);
-  auto updates = RandomUpdates(2, 10'000);
+  auto updates = UpdatesOf(2);
   auto here = MakeIn(*files, spec);
   ASSERT_OK(here->Fold(updates[0].view(), updates[0].weights()));
   const std::string first = BytesOf(spec, here->Save()[0]);

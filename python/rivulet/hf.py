@@ -112,7 +112,7 @@ def _load(tensors: Mapping[str, Any], params: Mapping[str, Array], smaller: bool
 
 
 def _is_first_part(name: str, mine: Tuple[int, ...], runs: Tuple[int, ...]) -> bool:
-    """Whether a tensor of the shape `mine` is what the first ranks of one of the shape `runs` are."""
+    """Whether `mine` is the shape of the first ranks of a tensor of the shape `runs`."""
     kind = next((part for part in name.split(".") if part.startswith("lora_")), "")
     axis = 0 if kind.endswith("_A") else 1 if kind.endswith("_B") else None
     if axis is None or len(mine) != len(runs) or len(mine) <= axis:

@@ -65,7 +65,7 @@ TEST(SumFiles, MeanOfUpdatesAndPartials_IsThatOfMemoryToTheBit) {
       auto partial = std::move(reader).Finish();
       ASSERT_OK(partial);
       EXPECT_EQ(Mapped(folder), 2);
-      ASSERT_OK(here->Merge(*std::move(partial)));
+      ASSERT_OK(here->Merge(Partial(*std::move(partial))));
       EXPECT_EQ(Mapped(folder), 1);
       EXPECT_EQ(BytesOf(spec, here->Save()[0]), BytesOf(spec, in_memory->Save()[0]));
       auto mean = std::move(*here).FinishUndivided({});

@@ -1,12 +1,35 @@
 #include "coordinator/coordinator.h"
 
+#include <algorithm>
+
 #include "coordinator/run_parts.h"
 #include "coordinator/secure_round.h"
 #include "federated/algorithms/algorithm.h"
+#include "federated/codecs/codec.h"
 #include "federated/plan/layout_metadata.h"
 #include "federated/weights/base.h"
 
 namespace rivulet {
+namespace {
+
+// The largest norm of an update that was clipped as the plan asks; 0: any. A plan can ask a client to clip, and cannot
+// make it: what comes as it was clipped is held against it. Noise and codecs that round make an update longer by
+// chance.
+StatusOr<double> MostNorm(const Scenario& scenario, const Composition& composition, const AggregationSpec& spec) {
+  const PrivacyConfig& privacy = scenario.privacy;
+  if (privacy.unit == "example" || privacy.noise > 0 || composition.noise.by_clients() || composition.noise.local()) {
+    return 0;
+  }
+  double most_gain = 1;
+  for (const PartSpec& part : spec.parts) {
+    RIVULET_ASSIGN_OR_RETURN(const auto codec, Codec::Create(part.codec, part.elements, part.codec_settings));
+    if (!codec->transparent() && !codec->shares_places()) return 0;
+    most_gain = std::max(most_gain, codec->most_gain());
+  }
+  return most_gain * (composition.sent_in_clips ? 1 : privacy.clip);
+}
+
+}  // namespace
 
 StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(CoordinatorOptions options) {
   const std::shared_ptr<const Plan> plan = options.plan;
@@ -77,13 +100,7 @@ StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(CoordinatorOptions op
   parts.server_optimizer = composition.server_optimizer;
   parts.number_rule = composition.number_rule;
   parts.policy = composition.policy;
-  // A plan can ask a client to clip, and cannot make it: what comes as it was clipped is held against it. Noise and
-  // codecs that round make an update longer.
-  const PrivacyConfig& privacy = options.scenario.privacy;
-  if (privacy.noise == 0 && !composition.noise.by_clients() && !composition.noise.local() &&
-      options.scenario.update.codec == "f32") {
-    parts.aggregation.most_norm = composition.sent_in_clips ? 1 : privacy.unit == "example" ? 0 : privacy.clip;
-  }
+  RIVULET_ASSIGN_OR_RETURN(parts.aggregation.most_norm, MostNorm(options.scenario, composition, parts.aggregation));
   parts.initial_model = [plan, seed = options.scenario.run.seed,
                          given = options.initial_model]() -> StatusOr<std::shared_ptr<const Model>> {
     if (given != nullptr) return given;

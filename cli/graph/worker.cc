@@ -6,9 +6,14 @@
 #include <memory>
 
 #include "cli/interrupt.h"
+#include "cli/run/client_options.h"
 #include "cli/run/security.h"
 #include "cli/terminal.h"
 #include "dataflow/cluster/task_server.h"
+#include "engine/base/file_system.h"
+#include "engine/base/join.h"
+#include "engine/base/rate_limited_log.h"
+#include "engine/data/dataset.h"
 
 namespace rivulet {
 namespace {
@@ -16,8 +21,28 @@ namespace {
 struct WorkerArguments {
   std::string cluster, job;
   std::optional<int64_t> task, memory_mb, transfers_mb, threads;
+  std::vector<std::string> data;  // NAME=GLOB
+  std::string send;
   SecurityOptions security;
 };
+
+// The owner's data, and the tensors that may leave the task.
+Status BindOwnersData(const WorkerArguments& arguments, GraphWorkerOptions* options) {
+  RIVULET_ASSIGN_OR_RETURN(const auto bound, BoundFilesOf(arguments.data));
+  for (const auto& [name, paths] : bound) {
+    std::vector<std::shared_ptr<const Dataset>> files;
+    for (const std::string& path : paths) {
+      RIVULET_ASSIGN_OR_RETURN(files.emplace_back(), Dataset::Open({path}));
+    }
+    options->data.emplace_back(name, std::move(files));
+  }
+  if (arguments.send.empty()) return absl::OkStatus();
+  RIVULET_ASSIGN_OR_RETURN(const std::string text, FileSystem::Default().ReadAll(arguments.send));
+  StatusOr<SendList> listed = ParseSendList(text);
+  if (!listed.ok()) return AsUsageError(Annotate(listed.status(), fmt::format("--send {}", arguments.send)));
+  options->send = *std::move(listed);
+  return absl::OkStatus();
+}
 
 Status RunWorker(const WorkerArguments& arguments) {
   StatusOr<ClusterSpec> cluster = ClusterSpec::Parse(arguments.cluster);
@@ -38,9 +63,16 @@ Status RunWorker(const WorkerArguments& arguments) {
   options.worker.memory_limit_bytes = static_cast<size_t>(arguments.memory_mb.value_or(0)) * kMegabyte;
   options.worker.parked_bytes = static_cast<size_t>(arguments.transfers_mb.value_or(1000)) * kMegabyte;
   options.worker.threads = static_cast<int>(arguments.threads.value_or(0));
+  RIVULET_RETURN_IF_ERROR(BindOwnersData(arguments, &options.worker));
+  // Steps may end after the server did.
+  const auto failures = std::make_shared<RateLimitedLog>(tell);
+  options.worker.withheld = [failures](const std::string& message) { failures->Tell(message); };
+  const bool sends_all = options.worker.data.empty() && !options.worker.send;
+  const std::string sends = Join(options.worker.send.value_or(SendList()), ", ");
   RIVULET_ASSIGN_OR_RETURN(const auto server, TaskServer::Start(std::move(options)));
   Interrupt interrupt;
   fmt::print("{} serves grpc://{}\n", server->task().name(), server->task().address.ToString());
+  if (!sends_all) fmt::print("sends {}\n", sends.empty() ? "no tensor" : sends);
   std::fflush(stdout);
   while (!interrupt.happened()) {
     pollfd interrupted{interrupt.fd(), POLLIN, 0};
@@ -60,7 +92,9 @@ Command GraphWorkerCommand() {
                       "rivulet graph worker --cluster \"ps=127.0.0.1:2222;worker=127.0.0.1:2223\" --job ps --task 0 "
                       "--insecure\n  "
                       "rivulet graph worker --cluster \"worker=a.example.com:2222,b.example.com:2222\" --job worker "
-                      "--task 1 --tls task-b"};
+                      "--task 1 --tls task-b\n  "
+                      "rivulet graph worker --cluster \"guest=127.0.0.1:2222;host=127.0.0.1:2223\" --job host --task 0 "
+                      "--insecure --data 'features=records/*.tfrecord' --send activations.txt"};
   command
       .Required("--cluster", "JOB=HOST:PORT,…;…", &arguments->cluster,
                 "set the addresses of all tasks, the same for each of them")
@@ -73,7 +107,13 @@ Command GraphWorkerCommand() {
       .Option("--transfers-mb", "N", &arguments->transfers_mb,
               "limit tensors that wait for another task to this many megabytes [1000]", {.min = 1, .max = 1 << 24})
       .Option("--threads", "N", &arguments->threads, "set the threads that run parts of steps [one a core]",
-              {.min = 1, .max = 1024});
+              {.min = 1, .max = 1024})
+      .Repeated("--data", "NAME=GLOB", &arguments->data,
+                "bind TFRecord files to a name for graphs (BoundDataset); repeatable")
+      .Option(
+          "--send", "FILE", &arguments->send,
+          "let only those tensors leave that this file lists, one a line; gradients and fetches count too [any; none "
+          "with --data]");
   AddSecurityOptions(command, &arguments->security);
   command.run = [arguments] { return RunWorker(*arguments); };
   return command;

@@ -9,12 +9,9 @@
 #include "engine/data/record_files.h"
 
 namespace rivulet {
-StatusOr<std::vector<BoundData>> BindData(const std::vector<std::string>& bindings,
-                                          const std::vector<std::string>& tags) {
-  for (const std::string& tag : tags) {
-    if (tag.empty()) return UsageError("--tag takes a word, such as icu");
-  }
-  std::map<std::string, std::vector<std::string>> files;  // by name
+
+StatusOr<std::map<std::string, std::vector<std::string>>> BoundFilesOf(const std::vector<std::string>& bindings) {
+  std::map<std::string, std::vector<std::string>> files;
   for (const std::string& binding : bindings) {
     const size_t equals = binding.find('=');
     if (equals == std::string::npos || equals == 0 || equals + 1 == binding.size()) {
@@ -24,6 +21,15 @@ StatusOr<std::vector<BoundData>> BindData(const std::vector<std::string>& bindin
     std::vector<std::string>& of_name = files[binding.substr(0, equals)];
     of_name.insert(of_name.end(), matched.begin(), matched.end());
   }
+  return files;
+}
+
+StatusOr<std::vector<BoundData>> BindData(const std::vector<std::string>& bindings,
+                                          const std::vector<std::string>& tags) {
+  for (const std::string& tag : tags) {
+    if (tag.empty()) return UsageError("--tag takes a word, such as icu");
+  }
+  RIVULET_ASSIGN_OR_RETURN(const auto files, BoundFilesOf(bindings));
   std::vector<BoundData> bound;
   for (const auto& [name, of_name] : files) {
     BoundData& data = bound.emplace_back(BoundData{.name = name, .tags = tags});

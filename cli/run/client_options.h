@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -43,6 +44,8 @@ inline constexpr char kOffered[] = "offered";
 inline constexpr int64_t kHoldMegabytes = 2000;
 inline constexpr int64_t kCheckpointSeconds = 60;
 
+// The files of --data, by name. Usage errors, NOT_FOUND: no file.
+StatusOr<std::map<std::string, std::vector<std::string>>> BoundFilesOf(const std::vector<std::string>& bindings);
 // The files of --data, by name, with the tags of --tag. Usage errors, NOT_FOUND: no file. Otherwise Dataset::Open's.
 StatusOr<std::vector<BoundData>> BindData(const std::vector<std::string>& bindings,
                                           const std::vector<std::string>& tags);

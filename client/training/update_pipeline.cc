@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "federated/aggregation/shared_places.h"
 #include "federated/random/streams.h"
 
 namespace rivulet {
@@ -131,7 +132,8 @@ StatusOr<std::vector<PartView>> UpdatePipeline::Apply(const Task& task, std::spa
       continue;
     }
     part.encoded.clear();
-    Draws draws = DrawsOf(task, Purpose::kEncode, p);
+    Draws draws =
+        part.codec->shares_places() ? DrawsOfPlaces(task.base_version, p) : DrawsOf(task, Purpose::kEncode, p);
     part.codec->Encode(runs[p], draws, part.encoded);
     view.data = std::as_bytes(std::span(part.encoded));
     std::array<float, 4096> block;

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "engine/graphdef/graph_def.h"
+#include "engine/graphdef/verify.h"
 #include "proto/graph/graph.pb.h"
 
 namespace rivulet {
@@ -21,7 +22,7 @@ bool IsForeign(const proto::NodeDef& node) {
 std::string WithoutForeignNames(std::string graph_def) {
   const google::protobuf::LogSilencer silent;
   proto::GraphDef graph;
-  if (graph_def.size() > GraphLimits().bytes ||
+  if (graph_def.size() > GraphLimits().bytes || CountNodes(graph_def) > GraphLimits().nodes ||
       !graph.ParseFromArray(graph_def.data(), static_cast<int>(graph_def.size())) ||
       std::none_of(graph.node().begin(), graph.node().end(), IsForeign))
     return graph_def;

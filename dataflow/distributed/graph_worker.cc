@@ -6,6 +6,7 @@
 #include <random>
 #include <set>
 
+#include "dataflow/input/bound_data.h"
 #include "dataflow/placement/rendezvous.h"
 #include "dataflow/session/session.h"
 #include "engine/base/mutex.h"
@@ -121,6 +122,23 @@ struct GraphWorker::State {
     return registered->second;
   }
 
+  Status Bind(ResourceManager& manager) const {
+    for (const auto& [name, files] : options.data) RIVULET_RETURN_IF_ERROR(BindData(manager, name, files));
+    return absl::OkStatus();
+  }
+
+  // An error of a run, as other tasks may hear it. Assert, for one, quotes the tensors that it looks at. The codes that
+  // pass come from the session and its transport, and not from kernels.
+  Status ForOthers(const Status& status) const {
+    if (!options.send || status.ok() || absl::IsCancelled(status) || absl::IsAborted(status) ||
+        absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status))
+      return status;
+    if (options.withheld) options.withheld(std::string(Message(status)));
+    return Status(status.code(), fmt::format("the step failed at '{}', which keeps its message to itself: it may quote "
+                                             "data; the task's owner has it in its log",
+                                             options.task));
+  }
+
   void Ended(Step& step, const Status& status) {
     // Peers that wait for tensors of a step that failed hear of it, and what it has parked goes.
     if (!status.ok()) step.rendezvous->Abort(status);
@@ -147,6 +165,8 @@ StatusOr<std::shared_ptr<GraphWorker>> GraphWorker::Create(GraphWorkerOptions op
   state->parked =
       std::make_shared<MemoryBudget>(fmt::format("the transfers of '{}'", options.task), options.parked_bytes);
   state->options = std::move(options);
+  if (!state->options.data.empty() && !state->options.send) state->options.send.emplace();
+  RIVULET_RETURN_IF_ERROR(state->Bind(*state->resources));
   state->peers = std::move(peers);
   return std::shared_ptr<GraphWorker>(new GraphWorker(std::move(state)));
 }
@@ -184,6 +204,11 @@ void GraphWorker::GetStatus(const CancellationToken&, DevicesDone done) { done(s
 void GraphWorker::CreateWorkerSession(WorkerSessionRequest request, Done done) {
   std::vector<WorkerSession> gone;  // their graphs go without the lock
   const auto create = [&]() -> Status {
+    std::shared_ptr<ResourceManager> resources = state_->resources;
+    if (request.isolate_session_state) {
+      resources = std::make_shared<ResourceManager>(state_->options.memory_limit_bytes, "the session");
+      RIVULET_RETURN_IF_ERROR(state_->Bind(*resources));
+    }
     MutexLock lock(state_->mutex);
     if (request.session.empty()) return InvalidArgument("a session of '{}' needs a handle", state_->options.task);
     if (state_->sessions.contains(request.session))
@@ -202,10 +227,7 @@ void GraphWorker::CreateWorkerSession(WorkerSessionRequest request, Done done) {
     if (state_->sessions.size() >= state_->options.max_sessions)
       return ResourceExhausted("'{}' has {} sessions, and takes no more; close some first", state_->options.task,
                                state_->sessions.size());
-    WorkerSession& session = state_->sessions[request.session];
-    session.resources = request.isolate_session_state
-                            ? std::make_shared<ResourceManager>(state_->options.memory_limit_bytes, "the session")
-                            : state_->resources;
+    state_->sessions[request.session].resources = std::move(resources);
     return absl::OkStatus();
   };
   done(create());
@@ -240,6 +262,7 @@ void GraphWorker::RegisterGraph(GraphRegistration request, HandleDone done) {
     }
     RIVULET_ASSIGN_OR_RETURN(Graph graph, ParseGraph(request.graph_def));
     if (state_->options.allow) RIVULET_RETURN_IF_ERROR(state_->options.allow(graph));
+    if (state_->options.send) RIVULET_RETURN_IF_ERROR(CheckSends(graph, *state_->options.send, state_->options.task));
     for (const auto& node : graph.nodes()) {
       if (node->type() == "Placeholder")
         return InvalidArgument("You must feed a value for placeholder tensor '{}' with dtype {} and shape {}",
@@ -365,8 +388,9 @@ void GraphWorker::RunGraph(TaskStep task_step, const CancellationToken& cancel, 
                                  done = std::move(done)](StatusOr<std::vector<Tensor>> result) {
                                   if (!result.ok()) {
                                     forget();
-                                    state->Ended(*step, result.status());
-                                    return done(result.status());
+                                    const Status failed = state->ForOthers(result.status());
+                                    state->Ended(*step, failed);
+                                    return done(failed);
                                   }
                                   // A key that this graph never sends is waited for until the caller gives up.
                                   TakeAll(step->rendezvous, recv, step->cancel,
@@ -385,8 +409,8 @@ void GraphWorker::RunGraph(TaskStep task_step, const CancellationToken& cancel, 
     options.rendezvous = step->rendezvous;
     options.step = task_step.number;
     (*graph)->session->RunAsync(options, {}, {}, (*graph)->targets,
-                                [state = state_, graph = *graph, step](StatusOr<std::vector<Tensor>> result) {
-                                  state->Ended(*step, result.status());
+                                [state = state_, graph = *graph, step](const StatusOr<std::vector<Tensor>>& result) {
+                                  state->Ended(*step, state->ForOthers(result.status()));
                                 });
   }
   TakeAll(
@@ -477,6 +501,7 @@ void GraphWorker::CleanupGraph(int64_t id, Done done) {
 }
 
 void GraphWorker::CleanupAll(std::vector<std::string> containers, Done done) {
+  std::erase(containers, kBoundDataContainer);  // the owner's, and not a session's
   if (containers.empty()) containers.emplace_back(ResourceManager::kDefaultContainer);
   state_->resources->Reset(containers);
   done(absl::OkStatus());

@@ -4,14 +4,20 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "dataflow/distributed/remote_task.h"
+#include "dataflow/distributed/send_list.h"
 #include "dataflow/resources/resource_manager.h"
 #include "engine/base/status.h"
 #include "engine/graph/graph.h"
 
 namespace rivulet {
+
+class Dataset;  // engine/data/dataset.h
 
 struct GraphWorkerOptions {
   std::string task;                       // "/job:worker/replica:0/task:1"
@@ -24,6 +30,12 @@ struct GraphWorkerOptions {
   int threads = 0;                        // that run parts; 0: one a core
   // Whether a graph may run here (AllowedOps); null: any.
   std::function<Status(const Graph& graph)> allow;
+  // Files of the task's owner, by the name that a graph's BoundDataset gives; no session can unbind them.
+  std::vector<std::pair<std::string, std::vector<std::shared_ptr<const Dataset>>>> data;
+  // Tensors that may leave the task. None: any; but no tensor at all where `data` has a set. With a list, callers learn
+  // the code of a step's error and not its message, which may quote values: that goes to `withheld` (null: nowhere).
+  std::optional<SendList> send;
+  std::function<void(const std::string& message)> withheld;
   // Steps that ended are forgotten after this, when their master did not clean up.
   std::chrono::seconds forget_after = std::chrono::minutes(10);
   // Sessions without a step for this long make way when there are too many: their master may be gone.
@@ -33,7 +45,8 @@ struct GraphWorkerOptions {
 // Thread-safe. Sessions without isolation share their variables and queues, as long as the process runs.
 class GraphWorker final : public RemoteTask {
  public:
-  // `peers`: where keys of other tasks are fetched. INVALID_ARGUMENT: a name that is no task's.
+  // `peers`: where keys of other tasks are fetched. INVALID_ARGUMENT: a name that is no task's. ALREADY_EXISTS: two
+  // sets of data of one name.
   static StatusOr<std::shared_ptr<GraphWorker>> Create(GraphWorkerOptions options, TaskDirectory peers);
   ~GraphWorker() override;
 

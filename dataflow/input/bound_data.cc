@@ -5,8 +5,6 @@
 namespace rivulet {
 namespace {
 
-constexpr std::string_view kContainer = "bound data";
-
 class BoundFiles : public Resource {
  public:
   explicit BoundFiles(std::vector<std::shared_ptr<const Dataset>> files) : files(std::move(files)) {}
@@ -31,7 +29,7 @@ class SessionSources : public BoundSources {
 
  private:
   StatusOr<std::shared_ptr<BoundFiles>> Find(std::string_view name, std::string_view where) const {
-    const auto found = resources_.Find(kContainer, "BoundDataset", name);
+    const auto found = resources_.Find(kBoundDataContainer, "BoundDataset", name);
     if (!found.ok())
       return NotFound("{}: no data set is bound to '{}'; bind its files with BindData ({})", where, name,
                       Message(found.status()));
@@ -43,17 +41,21 @@ class SessionSources : public BoundSources {
 }  // namespace
 
 Status BindData(ResourceManager& resources, std::string_view name, const std::vector<std::string>& files) {
-  if (files.empty()) return InvalidArgument("the data set '{}' is bound to no file", name);
   std::vector<std::shared_ptr<const Dataset>> opened;
   for (const std::string& file : files) {
     RIVULET_ASSIGN_OR_RETURN(opened.emplace_back(), Dataset::Open({file}));
   }
+  return BindData(resources, name, std::move(opened));
+}
+
+Status BindData(ResourceManager& resources, std::string_view name, std::vector<std::shared_ptr<const Dataset>> files) {
+  if (files.empty()) return InvalidArgument("the data set '{}' is bound to no file", name);
   bool made = false;
   RIVULET_RETURN_IF_ERROR(resources
-                              .FindOrMake(kContainer, "BoundDataset", name,
+                              .FindOrMake(kBoundDataContainer, "BoundDataset", name,
                                           [&]() -> StatusOr<std::shared_ptr<Resource>> {
                                             made = true;
-                                            return std::make_shared<BoundFiles>(std::move(opened));
+                                            return std::make_shared<BoundFiles>(std::move(files));
                                           })
                               .status());
   return made ? absl::OkStatus() : Status(AlreadyExists("a data set is bound to '{}' already", name));

@@ -8,13 +8,17 @@
 #include <vector>
 
 #include "dataflow/resources/resource_manager.h"
+#include "engine/data/dataset.h"
 #include "engine/input/pipeline_registry.h"
 
 namespace rivulet {
 
+inline constexpr std::string_view kBoundDataContainer = "bound data";  // of the resources that are bindings
+
 // Binds `name` to TFRecord files, for all sessions that share `resources` and until these are reset. Errors as
 // Dataset::Open; ALREADY_EXISTS: the name is bound.
 Status BindData(ResourceManager& resources, std::string_view name, const std::vector<std::string>& files);
+Status BindData(ResourceManager& resources, std::string_view name, std::vector<std::shared_ptr<const Dataset>> files);
 
 // What BindData bound. `resources` must outlive it.
 std::shared_ptr<const BoundSources> BoundIn(const ResourceManager& resources);

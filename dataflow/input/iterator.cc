@@ -26,6 +26,25 @@ Status CheckSpecs(std::span<const TensorSpec> given, std::span<const TensorSpec>
   return InvalidArgument("{} gives {}, but {} is wanted", what, Describe(given), Describe(wanted));
 }
 
+class BufferBudget : public Resource {
+ public:
+  explicit BufferBudget(size_t limit_bytes)
+      : budget(std::make_shared<InputBudget>(InputBudget::Limits{.max_held_bytes = limit_bytes})) {}
+  std::string_view type() const override { return "InputBudget"; }
+  const std::shared_ptr<InputBudget> budget;
+};
+
+// Of all iterators of `resources` together: their shuffles, batches and prefetches hold at most its memory limit.
+StatusOr<IteratorContext> LimitsIn(ResourceManager& resources) {
+  const size_t limit = resources.memory()->limit();
+  if (limit == 0) return IteratorContext{};
+  RIVULET_ASSIGN_OR_RETURN(const auto found, resources.FindOrMake(kBoundDataContainer, "InputBudget", "",
+                                                                  [&]() -> StatusOr<std::shared_ptr<Resource>> {
+                                                                    return std::make_shared<BufferBudget>(limit);
+                                                                  }));
+  return IteratorContext{.budget = static_cast<const BufferBudget&>(*found).budget};
+}
+
 // Running is an object of its own under a lock of its own: MakeIterator may start the iterator anew while another run
 // waits for an element of the old one, and must not wait for it.
 class IteratorResource : public Resource {
@@ -40,9 +59,10 @@ class IteratorResource : public Resource {
     return CheckSpecs(specs_, SpecsOf(handle), fmt::format("the iterator '{}'", name_));
   }
 
-  Status Start(const Pipeline& pipeline) {
+  Status Start(const Pipeline& pipeline, ResourceManager& resources) {
     RIVULET_RETURN_IF_ERROR(CheckSpecs(pipeline.specs(), specs_, pipeline.where()));
-    RIVULET_ASSIGN_OR_RETURN(auto started, pipeline.MakeIterator({}));
+    RIVULET_ASSIGN_OR_RETURN(const IteratorContext limits, LimitsIn(resources));
+    RIVULET_ASSIGN_OR_RETURN(auto started, pipeline.MakeIterator(limits));
     MutexLock lock(mutex_);
     iterator_ = std::make_shared<Running>(std::move(started));
     return absl::OkStatus();
@@ -56,7 +76,8 @@ class IteratorResource : public Resource {
       if (iterator_ == nullptr && make_) {
         RIVULET_ASSIGN_OR_RETURN(const auto pipeline, make_(context));
         RIVULET_RETURN_IF_ERROR(CheckSpecs(pipeline->specs(), specs_, pipeline->where()));
-        RIVULET_ASSIGN_OR_RETURN(auto started, pipeline->MakeIterator({}));
+        RIVULET_ASSIGN_OR_RETURN(const IteratorContext limits, LimitsIn(context.resource_manager));
+        RIVULET_ASSIGN_OR_RETURN(auto started, pipeline->MakeIterator(limits));
         iterator_ = std::make_shared<Running>(std::move(started));
       }
       running = iterator_;
@@ -143,7 +164,8 @@ StatusOr<std::shared_ptr<Resource>> MakeOneShotIterator(const ResourceContext& c
 void MakeIterator(AsyncContext& context, AsyncDone done) {
   const StatusOr<std::shared_ptr<const Pipeline>> pipeline = PipelineOf(context.scope, context.inputs[0]);
   if (!pipeline.ok()) return done(pipeline.status());
-  const Status started = static_cast<IteratorResource&>(*context.resources[0]).Start(**pipeline);
+  const Status started =
+      static_cast<IteratorResource&>(*context.resources[0]).Start(**pipeline, context.resource_manager);
   if (!started.ok()) return done(started);
   done(std::vector<Tensor>());
 }

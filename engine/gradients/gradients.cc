@@ -28,6 +28,9 @@ struct OutputHash {
 // outputs has been, so the sums of its outputs' gradients are final, and each node's gradient function is called
 // exactly once. The gradient is built as graph and not computed, so the compiler sees forward and backward together and
 // can fuse across them, and a gradient has a gradient.
+//
+// The gradient of a node is constrained to the node's device. Without that a model cut between tasks would run its
+// whole backward pass on the first of them, and would send there what the forward pass kept.
 class Backward {
  public:
   Backward(const Scope& scope, std::span<const Output> ys, std::span<const Output> xs)
@@ -125,6 +128,8 @@ class Backward {
     return std::ranges::any_of(node.inputs(), [&](const Output& input) { return Wants(node, input); });
   }
 
+  Scope On(const Node& node) const { return node.device().empty() ? scope_ : scope_.WithDevice(node.device()); }
+
   // The sum of what reached `output`; empty when nothing did.
   // One AddN of all, which a kernel does in one pass, and only once per tensor: the sum takes the place of its addends.
   Output Sum(Output output) {
@@ -132,7 +137,12 @@ class Backward {
     if (found == gradients_.end() || found->second.empty()) return {};
     if (found->second.size() > 1) {
       std::vector<Output> addends = std::move(found->second);
-      found->second = {scope_.Op("AddN", std::move(addends), {}, output.node->name() + "_sum")};
+      // On the device of all addends, if they share one: then one tensor travels, and not each of them.
+      const Node& first = *addends.front().node;
+      const bool together =
+          std::ranges::all_of(addends, [&](const Output& one) { return one.node->device() == first.device(); });
+      found->second = {
+          On(together ? first : *output.node).Op("AddN", std::move(addends), {}, output.node->name() + "_sum")};
     }
     return found->second.front();
   }
@@ -159,7 +169,7 @@ class Backward {
     // A gradient function asks which inputs want one: the gradient of a first convolution by its images would cost as
     // much as the forward pass, for nobody.
     for (const Output& input : node->inputs()) wanted.push_back(Wants(*node, input));
-    GradientContext context(scope_.SubScope(node->name() + "_grad"), node, reached, wanted);
+    GradientContext context(On(*node).SubScope(node->name() + "_grad"), node, reached, wanted);
     RIVULET_RETURN_IF_ERROR(Annotate(op.gradient(context), fmt::format("gradient of {}", DescribeNode(*node))));
     RIVULET_RETURN_IF_ERROR(Annotate(scope_.status(), fmt::format("gradient of {}", DescribeNode(*node))));
     for (size_t i = 0; i < node->inputs().size(); ++i) {
@@ -184,9 +194,10 @@ class Backward {
   // A variable's gradient is the sum over all of its reads, whichever way they went: read whole, by rows, or inside a
   // function. An x that nothing reached has zeros, so that callers need not know.
   Output GradientOf(Output x) {
+    const Scope here = On(*x.node);
     if (!IsHandle(x)) {
       const Output sum = Sum(x);
-      return sum ? sum : scope_.Op("ZerosLike", {x});
+      return sum ? sum : here.Op("ZerosLike", {x});
     }
     std::vector<Output> addends;
     std::vector<IndexedSlices> rows;  // of gathers
@@ -202,39 +213,41 @@ class Backward {
     if (!rows.empty()) addends.push_back(RowsOf(x, std::move(rows)));
     if (const auto passed = handle_gradients_.find(key); passed != handle_gradients_.end())
       addends.insert(addends.end(), passed->second.begin(), passed->second.end());
-    if (addends.size() > 1) return scope_.Op("AddN", std::move(addends), {}, x.node->name() + "_sum");
+    if (addends.size() > 1) return here.Op("AddN", std::move(addends), {}, x.node->name() + "_sum");
     if (addends.size() == 1) return addends.front();
-    return scope_.Op("ZerosLike", {scope_.Op("ReadVariableOp", {x}, {{"dtype", HandleDType(*x.node)}})});
+    return here.Op("ZerosLike", {here.Op("ReadVariableOp", {x}, {{"dtype", HandleDType(*x.node)}})});
   }
 
-  Output Ints(std::initializer_list<int32_t> values) {
-    return scope_.Const(Tensor::Of<int32_t>(Shape({static_cast<int64_t>(values.size())}), values));
+  static Output Ints(const Scope& scope, std::initializer_list<int32_t> values) {
+    return scope.Const(Tensor::Of<int32_t>(Shape({static_cast<int64_t>(values.size())}), values));
   }
 
   // The gradient of a variable of which rows were chosen, once or several times.
   // All gathers of one variable join to one list of (row, values) before they are summed into rows: an optimiser that
   // can take rows then sees one node that says which rows changed, and never a dense sum of a whole embedding.
   Output RowsOf(Output handle, std::vector<IndexedSlices> rows) {
-    const Output value = scope_.Op("ReadVariableOp", {handle}, {{"dtype", HandleDType(*handle.node)}});
-    const Output shape = scope_.Op("Shape", {value});
+    const Scope here = On(*handle.node);
+    const Output value = here.Op("ReadVariableOp", {handle}, {{"dtype", HandleDType(*handle.node)}});
+    const Output shape = here.Op("Shape", {value});
     const auto slice = [&](int32_t begin, int32_t end, AttrMap masks) {
-      return scope_.Op("StridedSlice", {shape, Ints({begin}), Ints({end}), Ints({1})}, std::move(masks));
+      return here.Op("StridedSlice", {shape, Ints(here, {begin}), Ints(here, {end}), Ints(here, {1})},
+                     std::move(masks));
     };
     const Output count = slice(0, 1, {{"shrink_axis_mask", int64_t{1}}});
-    if (rows.size() == 1) return scope_.Op("UnsortedSegmentSum", {rows[0].values, rows[0].indices, count});
+    if (rows.size() == 1) return here.Op("UnsortedSegmentSum", {rows[0].values, rows[0].indices, count});
     std::vector<Output> values, indices;
-    const Output row = scope_.Op(
-        "ConcatV2", {Ints({-1}), slice(1, 0, {{"end_mask", int64_t{1}}}), scope_.Const(Tensor::Scalar<int32_t>(0))});
+    const Output row = here.Op("ConcatV2", {Ints(here, {-1}), slice(1, 0, {{"end_mask", int64_t{1}}}),
+                                            here.Const(Tensor::Scalar<int32_t>(0))});
     for (const IndexedSlices& slices : rows) {
-      values.push_back(scope_.Op("Reshape", {slices.values, row}));
-      const Output flat = scope_.Op("Reshape", {slices.indices, Ints({-1})});
-      indices.push_back(flat.dtype() == DType::kInt64 ? flat : scope_.Op("Cast", {flat}, {{"DstT", DType::kInt64}}));
+      values.push_back(here.Op("Reshape", {slices.values, row}));
+      const Output flat = here.Op("Reshape", {slices.indices, Ints(here, {-1})});
+      indices.push_back(flat.dtype() == DType::kInt64 ? flat : here.Op("Cast", {flat}, {{"DstT", DType::kInt64}}));
     }
     for (auto* joined : {&values, &indices}) {
-      joined->push_back(scope_.Const(Tensor::Scalar<int32_t>(0)));
-      *joined = {scope_.Op("ConcatV2", *joined)};
+      joined->push_back(here.Const(Tensor::Scalar<int32_t>(0)));
+      *joined = {here.Op("ConcatV2", *joined)};
     }
-    return scope_.Op("UnsortedSegmentSum", {values[0], indices[0], count});
+    return here.Op("UnsortedSegmentSum", {values[0], indices[0], count});
   }
 
   Output Ones(DType dtype) {

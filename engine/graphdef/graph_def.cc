@@ -287,6 +287,8 @@ std::string SerializeGraph(const Graph& graph) {
 StatusOr<Graph> ParseGraph(std::string_view graph_def, const GraphImport& options) {
   if (graph_def.size() > options.limits.bytes)
     return ResourceExhausted("the graph has {} bytes, more than {}", graph_def.size(), options.limits.bytes);
+  if (const size_t nodes = CountNodes(graph_def); nodes > options.limits.nodes)
+    return ResourceExhausted("the graph has {} nodes, more than {}", nodes, options.limits.nodes);
   proto::GraphDef def;
   const google::protobuf::LogSilencer silent;  // damage is told by the Status, not on stderr
   if (!def.ParseFromArray(graph_def.data(), static_cast<int>(graph_def.size())))

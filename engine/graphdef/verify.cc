@@ -1,5 +1,8 @@
 #include "engine/graphdef/verify.h"
 
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/wire_format_lite.h>
+
 #include <algorithm>
 #include <charconv>
 #include <queue>
@@ -215,6 +218,20 @@ StatusOr<std::vector<int>> BuildOrder(const proto::GraphDef& graph) {
     return InvalidArgument("the graph has a cycle: {}; a graph runs forward only",
                            DescribeCycle(graph, inputs, waiting));
   return order;
+}
+
+size_t CountNodes(std::string_view graph_def) {
+  using google::protobuf::internal::WireFormatLite;
+  constexpr uint32_t kNodeTag =
+      WireFormatLite::MakeTag(proto::GraphDef::kNodeFieldNumber, WireFormatLite::WIRETYPE_LENGTH_DELIMITED);
+  google::protobuf::io::CodedInputStream in(reinterpret_cast<const uint8_t*>(graph_def.data()),
+                                            static_cast<int>(graph_def.size()));
+  size_t nodes = 0;
+  while (const uint32_t tag = in.ReadTag()) {
+    nodes += tag == kNodeTag ? 1 : 0;
+    if (!WireFormatLite::SkipField(&in, tag)) break;
+  }
+  return nodes;
 }
 
 // Sizes first: all other checks cost in proportion to them.

@@ -30,6 +30,10 @@ StatusOr<InputRef> ParseInputRef(std::string_view text);
 // Library functions are verified when they are taken out (engine/graphdef/function_library.h), then each body by this.
 Status VerifyGraph(const proto::GraphDef& graph, const GraphLimits& limits = {});
 
+// Nodes of a serialized GraphDef of less than 2 GiB, bodies of functions not counted, without taking memory for them: a
+// graph that has too many is refused before it is parsed. Of damaged bytes: those before the damage.
+size_t CountNodes(std::string_view graph_def);
+
 // Indices of the nodes in an order in which inputs come first; ties in the order of the message.
 // INVALID_ARGUMENT: a cycle. The graph passed the other checks.
 StatusOr<std::vector<int>> BuildOrder(const proto::GraphDef& graph);

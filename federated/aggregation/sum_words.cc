@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/base/check.h"
+#include "federated/aggregation/shared_places.h"
 
 namespace rivulet {
 namespace {
@@ -86,9 +87,33 @@ class LimbReader {
 
 }  // namespace
 
+SumWords::SumWords(const AggregationSpec& spec) : spec_(spec) {
+  for (size_t p = 0; p < spec.parts.size(); ++p) {
+    const PartSpec& part = spec.parts[p];
+    auto codec = Codec::Create(part.codec, part.elements, part.codec_settings);
+    RIVULET_CHECK(codec.ok(), "part '{}' of a valid spec: {}", part.name, Message(codec.status()));
+    if (!(*codec)->shares_places()) continue;
+    const int64_t count = std::ssize((*codec)->Places(DrawsOfPlaces(0, p)));
+    shared_.push_back({.part = p, .codec = *std::move(codec), .count = count});
+  }
+}
+
+const SumWords::SharedPart* SumWords::Shared(size_t part) const {
+  const auto found = std::ranges::find(shared_, part, &SharedPart::part);
+  return found != shared_.end() ? &*found : nullptr;
+}
+
+void SumWords::ChoosePlaces(int64_t base_version) const {
+  if (std::exchange(places_of_, base_version) == base_version) return;
+  for (SharedPart& shared : shared_) shared.places = shared.codec->Places(DrawsOfPlaces(base_version, shared.part));
+}
+
 int64_t SumWords::words() const {
   int64_t words = std::ssize(spec_.scalars) * 2 * kLimbs;
-  for (const PartSpec& part : spec_.parts) words += part.elements + kPartNumbers * kLimbs;
+  for (size_t p = 0; p < spec_.parts.size(); ++p) {
+    const SharedPart* const shared = Shared(p);
+    words += (shared != nullptr ? shared->count : spec_.parts[p].elements) + kPartNumbers * kLimbs;
+  }
   return words;
 }
 
@@ -101,8 +126,13 @@ void AddWordsTo(std::span<std::byte> into, std::span<const std::byte> more, int 
 
 template <class Word>
 void SumWords::AddAs(const Partial& partial, std::span<Word> words) const {
-  for (const PartSums& part : partial.parts) {
-    const auto sums = SumsOf<Word>(part);
+  for (size_t p = 0; p < partial.parts.size(); ++p) {
+    const auto sums = SumsOf<Word>(partial.parts[p]);
+    if (const SharedPart* const shared = Shared(p)) {
+      for (size_t i = 0; i < shared->places.size(); ++i) words[i] += static_cast<Word>(sums[shared->places[i]]);
+      words = words.subspan(shared->places.size());
+      continue;
+    }
     std::ranges::transform(words.first(sums.size()), sums, words.begin(),
                            [](Word word, auto sum) { return word + static_cast<Word>(sum); });
     words = words.subspan(sums.size());
@@ -118,13 +148,20 @@ void SumWords::AddAs(const Partial& partial, std::span<Word> words) const {
 
 void SumWords::Add(const Partial& partial, std::span<std::byte> words) const {
   RIVULET_CHECK(words.size() == bytes(), "{} bytes of words where {} belong", words.size(), bytes());
+  ChoosePlaces(partial.base_version);
   spec_.sum_bits() == 32 ? AddAs(partial, Words<uint32_t>(words)) : AddAs(partial, Words<uint64_t>(words));
 }
 
 template <class Word>
 void SumWords::ReadAs(std::span<const Word> words, Partial& partial) const {
-  for (PartSums& part : partial.parts) {
-    const auto sums = SumsOf<Word>(part);
+  for (size_t p = 0; p < partial.parts.size(); ++p) {
+    const auto sums = SumsOf<Word>(partial.parts[p]);
+    if (const SharedPart* const shared = Shared(p)) {
+      using Sum = std::ranges::range_value_t<decltype(sums)>;
+      for (size_t i = 0; i < shared->places.size(); ++i) sums[shared->places[i]] = static_cast<Sum>(words[i]);
+      words = words.subspan(shared->places.size());
+      continue;
+    }
     std::memcpy(sums.data(), words.data(), sums.size_bytes());
     words = words.subspan(sums.size());
   }
@@ -142,6 +179,7 @@ Partial SumWords::PartialOf(std::span<const std::byte> words, std::unordered_set
   RIVULET_CHECK(words.size() == bytes(), "{} bytes of words where {} belong", words.size(), bytes());
   Partial partial = EmptyPartial(spec_, base_version);
   partial.tasks = std::move(tasks);
+  ChoosePlaces(base_version);
   spec_.sum_bits() == 32 ? ReadAs(Words<uint32_t>(words), partial) : ReadAs(Words<uint64_t>(words), partial);
   return partial;
 }

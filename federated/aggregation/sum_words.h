@@ -3,7 +3,7 @@
 //
 // Words are little-endian, in this order:
 //
-//   for each part, in the spec's order, its sums (wire order)
+//   for each part, in the spec's order, its sums (wire order); of a codec that shares places, those at its places
 //   for each part its weight, updates, non-zero and lost values: 4 numbers of 4 limbs
 //   for each scalar its 128 bits: 8 limbs
 //
@@ -13,20 +13,25 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <unordered_set>
+#include <vector>
 
 #include "federated/aggregation/aggregation_spec.h"
 #include "federated/aggregation/partial.h"
+#include "federated/codecs/codec.h"
 
 namespace rivulet {
 
 // into += more, word by word, modulo 2^word_bits (32 or 64). Both are of one size, a whole number of words.
 void AddWordsTo(std::span<std::byte> into, std::span<const std::byte> more, int word_bits);
 
+// Not thread-safe: it keeps the last version's places.
 class SumWords {
  public:
-  explicit SumWords(const AggregationSpec& spec) : spec_(spec) {}  // of a secure sum, valid, and must outlive it
+  explicit SumWords(const AggregationSpec& spec);  // of a secure sum, valid, and must outlive it
   int64_t words() const;
   size_t bytes() const;
   // Adds the words of `partial`, whose rule has sums, to `words`, of bytes() bytes.
@@ -35,12 +40,23 @@ class SumWords {
   Partial PartialOf(std::span<const std::byte> words, std::unordered_set<TaskId> tasks, int64_t base_version) const;
 
  private:
+  // Of a part whose codec shares places.
+  struct SharedPart {
+    size_t part = 0;
+    std::unique_ptr<const Codec> codec;
+    std::vector<uint32_t> places = {};  // of the version at hand
+    int64_t count = 0;                  // of them
+  };
+  const SharedPart* Shared(size_t part) const;
+  void ChoosePlaces(int64_t base_version) const;
   template <class Word>
   void AddAs(const Partial& partial, std::span<Word> words) const;
   template <class Word>
   void ReadAs(std::span<const Word> words, Partial& partial) const;
 
   const AggregationSpec& spec_;
+  mutable std::vector<SharedPart> shared_;
+  mutable std::optional<int64_t> places_of_;  // the version whose places these are
 };
 
 }  // namespace rivulet

@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "federated/codecs/codec.h"
+#include "federated/settings/setting_tables.h"
+#include "federated/settings/traits.h"
+
 namespace rivulet {
 namespace {
 
@@ -49,9 +53,12 @@ Status CheckGoesWithSecureSums(const Scenario& scenario, const Composition& comp
   if (scenario.privacy.clip == 0) {
     return InvalidArgument("{}, and its words need a bound of updates; set privacy.clip", secure);
   }
-  if (scenario.update.codec != "f32") {
-    return InvalidArgument("{}, and updates encoded as \"{}\" cannot be added; set update.codec to \"f32\"", secure,
-                           scenario.update.codec);
+  RIVULET_ASSIGN_OR_RETURN(const SettingTable* const codec, FindSettingTable("codec", scenario.update.codec));
+  if (scenario.update.codec != "f32" && !codec->HasTrait(kSharesPlaces)) {
+    return InvalidArgument(
+        "{}, and updates encoded as \"{}\" cannot be added; set update.codec to \"f32\", or to \"random_k_shared\" for "
+        "fewer words",
+        secure, scenario.update.codec);
   }
   if (composition.policy.base == TaskPolicy::Base::kLatest) {
     return InvalidArgument(
@@ -107,8 +114,10 @@ Status SetSecureSums(const Scenario& scenario, Composition& composition) {
   // Exact noise on the sums takes no finer ones than its algorithm chose.
   const int least = composition.noise.any() ? composition.aggregation.parts.at(0).value_bits : -30;
   const double clip = composition.sent_in_clips ? 1 : scenario.privacy.clip;
-  for (PartSpec& part : composition.aggregation.parts)
-    part.value_bits = std::max(least, ValueBits(clip, scenario.privacy.noise));
+  for (PartSpec& part : composition.aggregation.parts) {
+    RIVULET_ASSIGN_OR_RETURN(const auto codec, Codec::Create(part.codec, part.elements, part.codec_settings));
+    part.value_bits = std::max(least, ValueBits(clip * codec->most_gain(), scenario.privacy.noise));
+  }
   return absl::OkStatus();
 }
 

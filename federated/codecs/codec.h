@@ -44,6 +44,13 @@ class Codec {
   virtual void Encode(std::span<const FloatRun> values, Draws& draws, std::string& out) const = 0;
   // INVALID_ARGUMENT: not what Encode makes. Values are not judged here: whoever folds judges what Decode gives.
   virtual Status Check(std::span<const std::byte> bytes) const = 0;
+  // Whether all updates of a version send values at the same places. Then `draws` of Encode are the version's
+  // (federated/aggregation/shared_places.h) and decide nothing else.
+  virtual bool shares_places() const { return false; }
+  // Of such a codec: the places, ascending, by the same draws.
+  virtual std::vector<uint32_t> Places(Draws) const { return {}; }
+  // The largest factor by which a decoded value may exceed the encoded one; 1 of codecs that round.
+  virtual double most_gain() const { return 1; }
   // Values first .. first + out.size() - 1 of checked bytes: a pure function of them, on every machine the same.
   virtual void Decode(std::span<const std::byte> bytes, int64_t first, std::span<float> out) const = 0;
   // Of a codec that sends some values with their places: those of checked bytes, where they lie; Decode gives zeros for

@@ -17,6 +17,9 @@ inline constexpr char kMayChangeSigns[] = "may change signs";
 // A codec whose mean error is not zero, so that a client may keep what it left out (update.error_feedback).
 inline constexpr char kLosesInTheMean[] = "loses in the mean";
 
+// A codec whose updates of one version all have values at the same places, so that sums of them may be masked.
+inline constexpr char kSharesPlaces[] = "shares places";
+
 // A schedule of clients that leaves the rate as it is after warm-up.
 inline constexpr char kKeepsRate[] = "keeps the rate";
 

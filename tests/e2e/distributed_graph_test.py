@@ -93,6 +93,65 @@ class ParameterServer(RivuletTest):
         self.assertLess(again, loss)
 
 
+class SplitLearning(RivuletTest):
+    """Two owners' workers, and examples/split_learning.cc as the session that trains over them."""
+
+    def setUp(self):
+        super().setUp()
+        self.program("data", self.folder)
+        self.ports = reserve_ports(self, 2)
+        self.cluster = "guest=127.0.0.1:{};host=127.0.0.1:{}".format(*self.ports)
+
+    def program(self, *arguments, code=0):
+        done = subprocess.run([os.environ["RIVULET_SPLIT_LEARNING"], *map(str, arguments)], capture_output=True, text=True,
+                              timeout=280)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done.stdout if code == 0 else done.stderr
+
+    def owner(self, job, data, send=None):
+        """A worker with its data; the line that says what it sends."""
+        options = ["--data", f"{data}={self.folder / data}*.tfrecord"]
+        if send is not None:
+            (self.folder / f"{job}.txt").write_text(send)
+            options += ["--send", self.folder / f"{job}.txt"]
+        process = self.start("graph", "worker", "--cluster", self.cluster, "--job", job, "--task", 0, "--insecure", *options)
+        self.assertIn("serves grpc://", process.stdout.readline())
+        return process, process.stdout.readline()
+
+    def test_the_cut_model_trains_to_the_bits_of_the_joined_one(self):
+        host, guest = (line.split(": ")[1].split() for line in self.program("edges").splitlines())
+        _, sends = self.owner("host", "features", "# of the features\n" + "\n".join(host))
+        self.assertEqual(sends, "sends activations\n")
+        self.owner("guest", "labels", "\n".join(guest))
+        joined = self.program("joined", self.folder)
+        self.assertEqual(self.program(f"grpc://127.0.0.1:{self.ports[0]}"), joined)
+        losses = [float(line.split()[3]) for line in joined.splitlines()]
+        self.assertEqual(len(losses), 5)
+        self.assertLess(losses[-1], 0.6)  # log 3 at first
+
+    def test_an_edge_that_its_owner_does_not_list_is_refused_by_name(self):
+        _, guest = (line.split(": ")[1].split() for line in self.program("edges").splitlines())
+        self.owner("guest", "labels", "\n".join(guest))
+        process, sends = self.owner("host", "features")
+        self.assertEqual(sends, "sends no tensor\n")
+        said = self.program(f"grpc://127.0.0.1:{self.ports[0]}", code=1)
+        self.assertIn("'activations' to '/job:guest/replica:0/task:0' from '/job:host/replica:0/task:0', whose owner does not "
+                      "list that; the owner can add it to the file of --send", said)
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(timeout=60), 0)
+
+    def test_data_and_lists_that_cannot_be_are_told_at_the_start(self):
+        (self.folder / "list.txt").write_text("activations\ntwo words\n")
+        for options, said, code in [
+                (["--data", "features"], "--data takes NAME=GLOB", 2),
+                (["--data", "features=nothing*.tfrecord"], "nothing*.tfrecord", 1),
+                (["--send", self.folder / "list.txt"], "line 2: 'two words' is no name of a tensor", 2),
+                (["--send", self.folder / "none.txt"], "none.txt", 1)]:
+            with self.subTest(options):
+                self.assertIn(said, self.run_rivulet("graph", "worker", "--cluster", self.cluster, "--job", "host", "--task", 0,
+                                                     "--insecure", *options, code=code).err)
+
+
 class TensorFlow(RivuletTest):
     def compare(self, mode):
         python = os.environ.get("RIVULET_TENSORFLOW_PYTHON")

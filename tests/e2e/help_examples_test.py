@@ -17,7 +17,7 @@ ELSEWHERE = {
     "runs import logs": "event files", "weights.npz": "a model", "visits.csv": "a table", "north/columns.json": "other sites' columns", "holdout.tfrecord": "data",
     "/elsewhere/": "data", "--rounds 500": "so many rounds", "--from 41": "so many rounds", "plan sign heart.plan": "a plan",
     "plan sign quickstart.plan": "an author's key", "reproduce fedprox-synthetic": "its data", "backups/": "a folder",
-    "privacy audit": "canaries", "model merge": "adapters", "privacy accounts": "a client's state", "--tls task-b": "a certificate",
+    "privacy audit": "canaries", "model merge": "adapters", "privacy accounts": "a client's state", "--tls task-b": "a certificate", "activations.txt": "an owner's files",
     "model rollback": "an earlier target", "bench serve": "a server", "--device gpu": "a GPU", "model diff latest:best": "a best version that is the last one too",
 }
 # What trains, serves or waits is left alone after so many seconds; all else comes to its end.

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "federated/aggregation/shared_places.h"
 #include "federated/codecs/codec.h"
 #include "tests/federated/aggregation_updates.h"
 
@@ -10,6 +11,7 @@ namespace rivulet {
 namespace {
 
 using testing::RandomUpdates;
+using testing::TestUpdate;
 
 std::vector<float> RandomKValues(const std::vector<float>& values, double fraction, uint32_t draw) {
   const auto codec = *Codec::Create("random_k", std::ssize(values), {{"fraction", fraction}});
@@ -50,6 +52,47 @@ TEST(RandomK, Draws_DecideWhichAndEverythingIsItself) {
   EXPECT_EQ(RandomKValues(values, 0.1, 3), RandomKValues(values, 0.1, 3));
   EXPECT_NE(RandomKValues(values, 0.1, 3), RandomKValues(values, 0.1, 4));
   EXPECT_EQ(RandomKValues(values, 1, 3), values);
+}
+
+// All updates of a version have values at the same places, which whoever has the version's draws knows beforehand.
+TEST(RandomK, Shared_HasValuesAtThePlacesOfItsDraws) {
+  for (const auto& [elements, fraction] : {std::pair{1, 0.01}, {40, 0.25}, {1000, 0.01}, {1000, 1.0}}) {
+    const auto shared = *Codec::Create("random_k_shared", elements, {{"fraction", fraction}});
+    const auto own = *Codec::Create("random_k", elements, {{"fraction", fraction}});
+    EXPECT_TRUE(shared->shares_places());
+    EXPECT_FALSE(own->shares_places());
+    EXPECT_EQ(shared->MaxBytes(), own->MaxBytes());
+    for (const int64_t version : {0, 7}) {
+      const Draws draws = DrawsOfPlaces(version, 0);
+      const std::vector<uint32_t> places = shared->Places(draws);
+      EXPECT_EQ(std::ssize(places) * 8, shared->MaxBytes());
+      for (const TestUpdate& update : RandomUpdates(2, elements, 0.1f)) {
+        const FloatRun run{update.delta.data(), nullptr, elements};
+        std::string bytes, as_own;
+        Draws first = draws, second = draws;
+        shared->Encode({&run, 1}, first, bytes);
+        own->Encode({&run, 1}, second, as_own);
+        EXPECT_EQ(bytes, as_own);
+        const SparseRun sent = *shared->Sparse(std::as_bytes(std::span(bytes)));
+        for (int64_t i = 0; i < sent.count; ++i) {
+          const auto at = static_cast<size_t>(i);
+          EXPECT_EQ(sent.index(i), places[at]);
+          EXPECT_EQ(sent.value(i), static_cast<float>(update.delta[places[at]] * shared->most_gain()));
+        }
+      }
+    }
+    const bool all = shared->Places(DrawsOfPlaces(0, 0)) == shared->Places(DrawsOfPlaces(1, 0));
+    EXPECT_EQ(all, fraction == 1.0 || elements == 1);
+  }
+}
+
+// By the algorithm that docs/internals/formats.md states, written anew in Python.
+TEST(RandomK, Shared_HasTheDocumentedPlaces) {
+  const auto places = [](int64_t elements, int64_t version, size_t part) {
+    return (*Codec::Create("random_k_shared", elements, {{"fraction", 0.25}}))->Places(DrawsOfPlaces(version, part));
+  };
+  EXPECT_EQ(places(20, 3, 1), (std::vector<uint32_t>{0, 8, 12, 13, 17}));
+  EXPECT_EQ(places(40, 0, 0), (std::vector<uint32_t>{1, 11, 12, 16, 19, 21, 29, 33, 37, 39}));
 }
 
 TEST(RandomK, ValueThatIsNoNumber_IsNotLeftOutByChance) {

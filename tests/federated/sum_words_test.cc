@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <random>
 
+#include "federated/aggregation/shared_places.h"
 #include "tests/federated/aggregation_updates.h"
 
 namespace rivulet {
@@ -91,6 +93,38 @@ TEST(SumWords, OfCohortsOfAnySize_AreThePlainSums) {
       }
       ExpectSameSums(testing::Saved(*words), testing::Saved(*sums));
     }
+  }
+}
+
+// Of a codec that shares places, the words are the values at these, and the sums are those of the updates as sent.
+TEST(SumWords, OfValuesAtSharedPlaces_AreFewer_AndThePlainSums) {
+  for (const int sum_bits : {32, 64}) {
+    AggregationSpec plain = TwoParts(sum_bits, 10);
+    for (PartSpec& part : plain.parts) {
+      part.codec = "random_k_shared";
+      part.codec_settings = {{"fraction", 0.25}};
+      part.value_bits = 2;
+    }
+    const AggregationSpec secure = Secure(plain);
+    EXPECT_EQ(SumWords(secure).words(), 10 + 2 + 2 * 16 + 2 * 8);  // ceil(37 / 4), ceil(5 / 4)
+    const auto sums = testing::Make(plain), words = testing::Make(secure);
+    for (Drawn& update : Draw(plain, 10)) {
+      std::array<std::string, 2> sent;
+      UpdateView view = update.view();
+      for (size_t p = 0; p < view.parts.size(); ++p) {
+        const std::vector<float>& values = p == 0 ? update.delta : update.more;
+        const auto codec = *Codec::Create("random_k_shared", std::ssize(values), {{"fraction", 0.25}});
+        const FloatRun run{values.data(), nullptr, std::ssize(values)};
+        Draws draws = DrawsOfPlaces(3, p);
+        codec->Encode({&run, 1}, draws, sent[p]);
+        update.parts[p].data = std::as_bytes(std::span(sent[p]));
+      }
+      ASSERT_OK(sums->Fold(view, update.weights));
+      ASSERT_OK(words->Fold(view, update.weights));
+    }
+    ExpectSameSums(testing::Saved(*words), testing::Saved(*sums));
+    EXPECT_TRUE(std::ranges::any_of(testing::Saved(*words).parts[0].sums, [](int64_t sum) { return sum != 0; }) ||
+                sum_bits == 32);
   }
 }
 

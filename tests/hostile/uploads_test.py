@@ -135,7 +135,7 @@ class Uploads(World):
         clients = MUTANTS + 1
         sets = {"update.codec": codec, "data.partition.clients": clients, "data.synth.writers": clients, "client.epochs": 1,
                 "server.clients_per_round": clients, "server.min_reports": 1, "server.lease": 600, "server.deadline": 600}
-        if codec in ("top_k", "random_k"):
+        if codec in ("top_k", "random_k", "random_k_shared"):
             sets["update.fraction"] = 0.1
         settings = [word for key, value in sets.items() for word in ("--set", f"{key}={value}")]
         coordinator, port = self.start_coordinator(*settings, name=codec, security=("--insecure",), rounds=100_000)

@@ -39,6 +39,30 @@ TEST_F(SecureRunsTest, WordsOf32Bits_AreThoseOfPlainSums) {
   EXPECT_EQ(secure.digests, plain.digests);
 }
 
+// A quarter of the values, at places that all clients of a version share, in a quarter of the words.
+TEST_F(SecureRunsTest, ValuesAtSharedPlaces_AreThoseOfPlainSums_InFewerWords) {
+  Scenario scenario = Plain();
+  scenario.update.codec = "random_k_shared";
+  scenario.update.settings = {{"fraction", 0.25}};
+  scenario.server.value_bits = 2;  // the clip of 0.75, times 4
+  const Trace plain = Run(scenario, "plain.sqlite"), secure = Run(Secure(scenario), "secure.sqlite");
+  ASSERT_OK(plain.status);
+  ASSERT_OK(secure.status);
+  ASSERT_THAT(plain.digests, SizeIs(3));
+  EXPECT_EQ(secure.digests, plain.digests);
+  ASSERT_OK(Run(Secure(Plain()), "whole.sqlite").status);
+  const auto sent = [&](const std::string& db) {
+    const auto history = History::Open(Path(db), History::Access::kReadOnly);
+    EXPECT_OK(history);
+    const auto rows = (*history)->ClientRounds((*history)->ResolveRun("latest")->run_id);
+    EXPECT_OK(rows);
+    int64_t bytes = 0;
+    for (const ClientRoundRow& row : *rows) bytes += row.bytes_up;
+    return bytes;
+  };
+  EXPECT_LT(sent("secure.sqlite"), sent("whole.sqlite") / 3);
+}
+
 // Noise by the clients is in their words before the masks are: the versions of sums without keys, charged for the
 // smallest sum that the protocol lets anybody read.
 TEST_F(SecureRunsTest, NoiseOfClients_UnderMasks_IsThatOfArithmeticSums) {

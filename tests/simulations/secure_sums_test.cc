@@ -57,6 +57,16 @@ TEST_F(SecureSumsTest, Flat_AreThePlainVersions) {
 
 TEST_F(SecureSumsTest, OfSeveralParts_AreThePlainVersions) { ExpectSame(Plain("scaffold"), "scaffold"); }
 
+TEST_F(SecureSumsTest, OfValuesAtSharedPlaces_AreThePlainVersions) {
+  for (const std::string algorithm : {"fedavg", "scaffold"}) {
+    Scenario scenario = Plain(algorithm);
+    scenario.update.codec = "random_k_shared";
+    scenario.update.settings = {{"fraction", 0.25}};
+    scenario.server.value_bits = 2;  // the clip of 0.75, times 4
+    ExpectSame(scenario, algorithm + "-shared-places");
+  }
+}
+
 // Noise is added to the sums, whatever they were made by.
 TEST_F(SecureSumsTest, WithNoiseOnTheSums_AreThePlainVersions) {
   Scenario scenario = Plain("dp_fedavg");

@@ -42,6 +42,22 @@ TEST(VerifyTest, LongCycle_IsAbridged) {
   EXPECT_THAT(ParseGraphText(text), StatusIs(kRefused, HasSubstr("'n7' -> 12 more -> 'n0'")));
 }
 
+TEST(VerifyTest, CountNodes_OfBytesAndOfDamagedOnes) {
+  proto::GraphDef graph;
+  graph.mutable_versions()->set_producer(440);
+  for (int i = 0; i < 1000; ++i) graph.add_node()->set_name(fmt::format("n{}", i));
+  graph.mutable_library()->add_function()->add_node_def();
+  const std::string bytes = graph.SerializeAsString();
+  EXPECT_EQ(CountNodes(bytes), 1000u);
+  EXPECT_EQ(CountNodes(""), 0u);
+  EXPECT_LT(CountNodes(bytes.substr(0, bytes.size() / 2)), 1000u);
+  EXPECT_EQ(CountNodes("\x0b"), 0u);  // a group without an end
+  GraphImport options;
+  options.limits.nodes = 999;
+  EXPECT_THAT(ParseGraph(bytes, options),
+              StatusIs(absl::StatusCode::kResourceExhausted, "the graph has 1000 nodes, more than 999"));
+}
+
 TEST(VerifyTest, DeepChain_NeedsNoStack) {
   std::string text = kX;
   std::string before = "x";

@@ -56,6 +56,22 @@ TEST(SecureSums, TakeTheirBoundFromTheClip_InEveryPart) {
   EXPECT_EQ(value_bits(0.9, 1), 4);  // 0.9 + 12 deviations of 0.9
 }
 
+// A value that is sent stands for those that are not, so it may be so many times the clip.
+TEST(SecureSums, OfValuesAtSharedPlaces_TakeTheirBoundFromTheClipAndTheShare) {
+  Scenario scenario = SecureScenario();
+  scenario.privacy.clip = 0.75;
+  scenario.update.codec = "random_k_shared";
+  for (const double fraction : {1.0, 0.25, 0.01}) {
+    scenario.update.settings = {{"fraction", fraction}};
+    ASSERT_OK_AND_ASSIGN(const auto plan, ComposePlan(scenario, testing::FourPixels()));
+    const PartSpec& part = plan->aggregation().parts[0];
+    const auto elements = static_cast<double>(part.elements);
+    const double largest = 0.75 * elements / std::ceil(fraction * elements);
+    EXPECT_GT(std::exp2(part.value_bits), largest) << fraction;
+    EXPECT_LE(std::exp2(part.value_bits - 1), largest) << fraction;
+  }
+}
+
 TEST(SecureSums, AreRefusedByName_WithWhatTheyHide) {
   Scenario scenario = SecureScenario();
   scenario.privacy.clip = 0;

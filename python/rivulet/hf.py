@@ -150,7 +150,7 @@ class _Adapter(Client):
         return Params(self._trained(params), examples=self.examples, metrics=_metrics(told, "train_loss"))
 
     def _trained(self, params: Mapping[str, Array]) -> Dict[str, Array]:
-        """The adapter, in the run's shapes: ranks beyond this model's are 0. What it froze is as it came."""
+        """The adapter, in the run's shapes: ranks beyond this model's are 0. Frozen tensors are as they came."""
         trained: Dict[str, Array] = {}
         for name, tensor in _tensors(self.model).items():
             values = tensor.detach().cpu().numpy()

@@ -133,8 +133,8 @@ Status AcceptedReports::CountPartial(const KeptPartial& left) {
   for (const TaskId& task : left.tasks) {
     RIVULET_ASSIGN_OR_RETURN(base_version, rounds_.BaseOfRecoveredReport(task, report.base));
   }
-  RIVULET_ASSIGN_OR_RETURN(SitePartial site,
-                           ReadSitePartial(std::as_bytes(std::span(report.update)), parts_.aggregation, base_version));
+  RIVULET_ASSIGN_OR_RETURN(SitePartial site, ReadSitePartial(std::as_bytes(std::span(report.update)),
+                                                             parts_.aggregation, base_version, parts_.sum_files.get()));
   RIVULET_ASSIGN_OR_RETURN(const SubmitResult result,
                            rounds_.MergePartial(left.site, std::move(site.partial), site.records, true));
   return result.kind == SubmitResult::Kind::kRefused ? FailedPrecondition("{}", result.reason) : absl::OkStatus();

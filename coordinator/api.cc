@@ -253,7 +253,7 @@ StatusOr<SubmitResult> Rounds::TakeUpdate(const Upload::Whole& whole, StatusOr<A
   }
   if (update.ok() && reports_.keeps()) RIVULET_RETURN_IF_ERROR(reports_.Keep(whole));
 
-  bool stopped = false, busy = false;
+  bool stopped = false, busy = false, no_room = false;
   std::shared_ptr<Attempt> attempt;  // that it is folded into
   int64_t base_version = 0;
   SubmitResult result;
@@ -285,6 +285,10 @@ StatusOr<SubmitResult> Rounds::TakeUpdate(const Upload::Whole& whole, StatusOr<A
     folding.Arrow(Tracer::Flow::kEnd, Tracer::kTask, task);
     const StatusOr<Aggregation::Taken> taken = attempt->accumulator->Take(update->view(base_version));
     folding.End();
+    // Of this machine's disk, not of the update: the run ends as with any other write that fails, and can be resumed.
+    no_room =
+        parts_.sum_files != nullptr && (absl::IsResourceExhausted(taken.status()) || absl::IsInternal(taken.status()));
+    if (no_room) CannotWrite(taken.status());
     if (!taken.ok()) result = refused(std::string(Message(taken.status())));
     MutexLock lock(mutex_);
     // What a refused update says of itself is not recorded.
@@ -295,9 +299,10 @@ StatusOr<SubmitResult> Rounds::TakeUpdate(const Upload::Whole& whole, StatusOr<A
     Feed(FoldDone{task, taken.ok(), result.reason});
     TellProgress();
   }
-  if (reports_.keeps() && result.kind == SubmitResult::Kind::kRefused && !stopped) reports_.store().Remove(task);
+  if (reports_.keeps() && result.kind == SubmitResult::Kind::kRefused && !stopped && !no_room)
+    reports_.store().Remove(task);
   if (stopped) return Unavailable("the run was stopped; this update can be sent again when it is resumed");
-  if (busy) return Unavailable("{}", result.reason);
+  if (busy || no_room) return Unavailable("{}", result.reason);
   if (options_.tracer != nullptr && result.kind == SubmitResult::Kind::kRefused) {
     const TraceArg args[] = {{"task", std::string_view(task)}, {"reason", std::string_view(result.reason)}};
     options_.tracer->Instant({}, "round", "refused", args);

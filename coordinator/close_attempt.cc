@@ -135,8 +135,8 @@ void AttemptCloser::TraceRound(const Attempt& attempt, const RoundReport& report
   std::vector<TraceArg> args = {{"attempt", report.attempt},
                                 {"status", std::string_view(report.status)},
                                 {"selected", report.selected},
-                                {"folded", report.folded},
-                                {"train_loss", report.train_loss.value_or(0)}};
+                                {"folded", report.folded}};
+  if (report.train_loss) args.push_back({"train_loss", *report.train_loss});
   if (!report.reason.empty()) args.push_back({"reason", std::string_view(report.reason)});
   for (const auto& [name, value] : report.central) args.push_back({name, value});
   const TraceRow row = tracer->Row("coordinator", "rounds");

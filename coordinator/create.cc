@@ -274,6 +274,13 @@ Status SetDownload(const CoordinatorOptions& options, const RunParts& parts, Mod
   return absl::OkStatus();
 }
 
+// Before anything of the run is written. The sites of a simulation are in this process, each with its sums in memory.
+Status ReserveSums(const CoordinatorOptions& options, const History& history, RunParts& parts) {
+  if (options.scenario.server.partial != "disk" || !options.enforce_deadline) return absl::OkStatus();
+  RIVULET_ASSIGN_OR_RETURN(parts.sum_files, SumFiles::Create(FolderOf(history.real_path()), parts.aggregation));
+  return absl::OkStatus();
+}
+
 constexpr char kDeviceSource[] = "device";  // of events that say where clients are trained
 
 std::string DeviceSentence(const std::string& trained_on) {
@@ -304,6 +311,7 @@ StatusOr<CoordinatorSetup> NewRun(CoordinatorOptions options, RunParts parts, co
   RIVULET_ASSIGN_OR_RETURN(ServerState first, FirstState(std::move(initial), optimizer, parts.draw_model));
   if (number_rule != nullptr) first.numbers = std::make_shared<const ServerNumbers>(number_rule->First());
   RIVULET_ASSIGN_OR_RETURN(setup.history, History::Open(options.db_path, History::Access::kReadWrite));
+  RIVULET_RETURN_IF_ERROR(ReserveSums(options, *setup.history, parts));
   RIVULET_ASSIGN_OR_RETURN(setup.models,
                            ModelStore::Open(fs, setup.history->real_path(), setup.run_id, ModelStore::Folder::kNew,
                                             parts.broadcasts, parts.layout_metadata));
@@ -586,6 +594,7 @@ StatusOr<CoordinatorSetup> StoredRun(CoordinatorOptions options, RunParts parts,
   }
   setup.already_finished = setup.machine->phase() == RunMachine::Phase::kFinished;
   if (!setup.already_finished) {
+    RIVULET_RETURN_IF_ERROR(ReserveSums(options, *setup.history, parts));
     if (!kept_plan) RIVULET_RETURN_IF_ERROR(setup.models->WritePlan(*parts.plan));
     const std::string at = Iso8601(NowUnixMs(options));
     const std::string device = DeviceSentence(options.trained_on);

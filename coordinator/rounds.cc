@@ -134,7 +134,8 @@ void Rounds::BeginAttempt(TaskKind kind, int64_t round, int64_t number) {
   attempt->started = clock_.Now();
   attempt->traced_from = ProfileNanos();
   attempt->tasks.reserve(static_cast<size_t>(std::clamp<int64_t>(options_.scenario.server.clients_asked(), 0, 65'536)));
-  auto aggregation = Aggregation::Create(kind == TaskKind::kTrain ? parts_.aggregation : parts_.evaluation);
+  auto aggregation = kind == TaskKind::kTrain ? Aggregation::Create(parts_.aggregation, parts_.sum_files)
+                                              : Aggregation::Create(parts_.evaluation);
   RIVULET_CHECK(aggregation.ok(), "{}", Message(aggregation.status()));  // was created once before
   attempt->accumulator = std::make_unique<RoundAccumulator>(*std::move(aggregation));
   if (parts_.steps > 1) {

@@ -24,6 +24,7 @@ struct RunParts {
   std::shared_ptr<const ModelLayout> layout;
   AggregationSpec aggregation;
   AggregationSpec evaluation = {};  // of what clients measure; without scalars: the plan does not say how to measure
+  std::shared_ptr<SumFiles> sum_files = nullptr;  // where an attempt's sums are, made by create.cc; null: in memory
   std::vector<PieceSpec> mean_mechanisms = {};
   CentralNoise noise = {};
   PieceSpec server_optimizer = {"sgd"};

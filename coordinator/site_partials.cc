@@ -36,7 +36,8 @@ StatusOr<Intake::Begun> Rounds::BeginPartial(const Caller& caller, const Submiss
         StatusOr<SubmitResult> result = TakePartial(attempt, caller, key, std::move(site), bytes, release);
         events_.Drain();
         return result;
-      });
+      },
+      parts_.sum_files.get());
 }
 
 // A partial that cannot be right is its site's fault, and no client's: the site loses what it has, which is offered to

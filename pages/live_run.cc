@@ -91,7 +91,7 @@ void LiveRun::Round(const RoundReport& report) {
   if (report.status == "committed") {
     committed_ = report.round;
     AddPoints(report.round, report.central);
-    AddPoints(report.round, {{"train/loss", report.train_loss.value_or(0)}});
+    if (report.train_loss) AddPoints(report.round, {{"train/loss", *report.train_loss}});
   }
   if (report.round >= round_) {
     folded_ = selected_ = offers_ = 0;

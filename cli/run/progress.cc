@@ -43,7 +43,7 @@ void RoundTracker::Round(const RoundReport& committed) {
   const auto accuracy = committed.central.find("test/accuracy"), loss = committed.central.find("test/loss");
   if (accuracy != committed.central.end()) accuracy_ = accuracy->second;
   tested_ = loss != committed.central.end();
-  loss_ = tested_ ? loss->second : committed.train_loss.value_or(0);
+  loss_ = tested_ ? std::optional(loss->second) : committed.train_loss;
   virtual_seconds_ = committed.virtual_seconds;
   others_.clear();
   for (const auto& [name, value] : committed.central) {

@@ -18,7 +18,7 @@ Fields RoundFields(const RoundReport& report) {
                    {"reason", TextCell(report.reason)},
                    {"selected", report.selected},
                    {"folded", report.folded},
-                   {"train_loss", report.train_loss.value_or(0)},
+                   {"train_loss", CellOrNull(report.train_loss)},
                    {"train_seconds", report.train_seconds},
                    {"aggregate_seconds", report.aggregate_seconds},
                    {"evaluate_seconds", report.evaluate_seconds}};

@@ -100,7 +100,7 @@ class UpPicture {
   void Round(const Json& event) {
     RoundReport report;
     report.round = event.At("round").integer();
-    report.train_loss = event.At("train_loss").number();
+    if (const Json& loss = event.At("train_loss"); loss.IsNumber()) report.train_loss = loss.number();
     for (const auto& [name, value] : event.members()) {
       if (name.find('/') != name.npos && value.IsNumber()) report.central[name] = value.number();
     }

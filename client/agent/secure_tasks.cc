@@ -52,7 +52,7 @@ Status SecureTasks::Begin(const Plan& plan, const Task& task) {
   return absl::OkStatus();
 }
 
-void SecureTasks::SetWords(const TaskId& task, std::vector<std::byte> words, TaskReport report) {
+void SecureTasks::SetWords(const TaskId& task, std::string words, TaskReport report) {
   MutexLock lock(mutex_);
   const auto found = tasks_.find(task);
   if (found == tasks_.end()) return;

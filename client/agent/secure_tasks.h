@@ -57,7 +57,7 @@ class SecureTasks final : public StepWork {
   // A task at its first step, about to be trained. Errors as SecureHalf::Create.
   Status Begin(const Plan& plan, const Task& task) EXCLUDES(mutex_);
   // Its update, and what is told of it when it ends. A task that has ended meanwhile ignores them.
-  void SetWords(const TaskId& task, std::vector<std::byte> words, TaskReport report) EXCLUDES(mutex_);
+  void SetWords(const TaskId& task, std::string words, TaskReport report) EXCLUDES(mutex_);
   // Its training failed: its secrets are wiped.
   void Drop(const TaskId& task) EXCLUDES(mutex_);
 
@@ -92,9 +92,9 @@ class SecureTasks final : public StepWork {
     std::shared_ptr<const std::string> unsent;  // the answer to `next`, until it has arrived
     int64_t most_members = 0;
     // Under mutex_.
-    int next = 0;                       // the step to be answered
-    std::optional<BlobId> input;        // of it; step 0 has none
-    std::vector<std::byte> words = {};  // until the sum's step takes them
+    int next = 0;                 // the step to be answered
+    std::optional<BlobId> input;  // of it; step 0 has none
+    std::string words = {};       // until the sum's step takes them
     size_t word_bytes = 0;
     bool trained = false;
     bool unsent_waits = false;  // the last call for it failed, and another may succeed

@@ -43,6 +43,7 @@ TaskRunner::TaskRunner(CoordinatorApi& api, ArtifactCache& artifacts, StopSignal
       calls_(api, stop, std::move(options.calls)),
       trainer_(artifacts, stop, options.instruments, options.states, options.memory_budget, std::move(options.trainers),
                options.checkpoint, std::move(options.available_memory)) {
+  trainer_.ReleaseStepsAlways();
   if (options.examples == nullptr) return;
   trainer_.ProtectExamples(
       [accounts = options.examples](const Task& task, std::string_view client_id, const Plan& plan,
@@ -115,7 +116,7 @@ StatusOr<TaskReport> TaskRunner::TrainForSum(const Caller& caller, const Plan& p
   const Status done = [&]() -> Status {
     RIVULET_ASSIGN_OR_RETURN(const LocalResult trained, trainer_.Train(task, caller.name, data, sources));
     report.result() = trained;
-    RIVULET_ASSIGN_OR_RETURN(std::vector<std::byte> words, SecureWords(plan.aggregation(task.kind), task, trained));
+    RIVULET_ASSIGN_OR_RETURN(std::string words, SecureWords(plan.aggregation(task.kind), task, trained));
     report.bytes_up = std::ssize(words);
     secure_->SetWords(task.id, std::move(words), report);
     return absl::OkStatus();
@@ -147,7 +148,10 @@ StatusOr<TaskReport> TaskRunner::Perform(const Caller& caller, const Task& task,
                   [&](int64_t ms) { return stop_.Sleep(ms); }};
   sources.blob = [&](const BlobId& id, int64_t most) { return noted(calls_.Fetch(caller, id, most)); };
   sources.model = [&](const BlobId& id, const Plan& plan) {
-    return artifacts_.ModelVersion(id.digest, plan, [&] { return sources.blob(id, MaxModelBytes(*plan.layout())); });
+    return artifacts_.ModelVersion(id.digest, plan, [&] {
+      trainer_.ReleaseResults();
+      return sources.blob(id, MaxModelBytes(*plan.layout()));
+    });
   };
   const auto plan = artifacts_.Plan(task.plan, sources.plan, sources.base);
   const bool secure = plan.ok() && (*plan)->plan->aggregation().secure.on();

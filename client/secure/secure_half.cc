@@ -16,20 +16,16 @@ secure::SecureSettings SecureSettingsOf(const Plan& plan, TaskKind kind) {
   return secure::SettingsOf(spec.secure, spec.sum_bits());
 }
 
-StatusOr<std::vector<std::byte>> SecureWords(const AggregationSpec& spec, const Task& task,
-                                             const LocalResult& trained) {
+StatusOr<std::string> SecureWords(const AggregationSpec& spec, const Task& task, const LocalResult& trained) {
   RIVULET_ASSIGN_OR_RETURN(const auto aggregation, Aggregation::Create(spec));
   RIVULET_ASSIGN_OR_RETURN(const Weights weights, WeightsOf(spec, trained.declared, {}));
   RIVULET_RETURN_IF_ERROR(
       aggregation->Take({task.id, task.base_version, trained.parts, trained.declared}, weights).status());
-  const SumWords words(spec);
-  std::vector<std::byte> bytes(words.bytes());
-  words.Add(aggregation->Extract(task.base_version), bytes);
-  return bytes;
+  return SumWords(spec).Of(aggregation->Extract(task.base_version));
 }
 
 StatusOr<std::unique_ptr<SecureHalf>> SecureHalf::Create(const SecureMember& member, const Plan& plan, const Task& task,
-                                                         std::vector<std::byte> words) {
+                                                         std::string words) {
   RIVULET_ASSIGN_OR_RETURN(const secure::SecureProtocol* const protocol, SecureProtocolOf(plan));
   const std::optional<TaskName> name = TaskNameOf(task.id, task.run_id);
   const NamedBlob* const model = task.input("model");
@@ -68,10 +64,8 @@ StatusOr<std::string> SecureHalf::Answer(int step, std::string_view input) {
     if (answer.ok() && seen_ != nullptr && !list.empty()) std::exchange(seen_, nullptr)->Note(list, *own_);
     return answer;
   }
-  RIVULET_RETURN_IF_ERROR(client_->Mask(input, words_));
-  std::string answer(reinterpret_cast<const char*>(words_.data()), words_.size());
-  words_ = {};
-  return answer;
+  RIVULET_RETURN_IF_ERROR(client_->Mask(input, std::as_writable_bytes(std::span(words_))));
+  return std::exchange(words_, {});
 }
 
 }  // namespace rivulet

@@ -36,7 +36,7 @@ secure::SecureSettings SecureSettingsOf(const Plan& plan, TaskKind kind = TaskKi
 
 // The words of an update: its values, weights and scalars, rounded as the coordinator's own sum rounds them.
 // INVALID_ARGUMENT as Aggregation::Take.
-StatusOr<std::vector<std::byte>> SecureWords(const AggregationSpec& spec, const Task& task, const LocalResult& trained);
+StatusOr<std::string> SecureWords(const AggregationSpec& spec, const Task& task, const LocalResult& trained);
 
 // Not thread-safe. Its secrets are wiped with it.
 class SecureHalf {
@@ -45,23 +45,23 @@ class SecureHalf {
   // SecureProtocol::make_client.
   // Words may come later, by SetWords.
   static StatusOr<std::unique_ptr<SecureHalf>> Create(const SecureMember& member, const Plan& plan, const Task& task,
-                                                      std::vector<std::byte> words = {});
+                                                      std::string words = {});
 
   int steps() const { return protocol_.steps; }
   int sum_step() const { return protocol_.sum_step; }
   // Before the sum's step.
-  void SetWords(std::vector<std::byte> words) { words_ = std::move(words); }
+  void SetWords(std::string words) { words_ = std::move(words); }
   size_t word_bytes() const { return words_.size(); }
   // The answer to `step`, which at the sum's step is the masked words. The input of step 0 is empty. Errors as
   // SecureClient's: they end the task.
   StatusOr<std::string> Answer(int step, std::string_view input);
 
  private:
-  SecureHalf(const secure::SecureProtocol& protocol, std::vector<std::byte> words)
+  SecureHalf(const secure::SecureProtocol& protocol, std::string words)
       : protocol_(protocol), words_(std::move(words)) {}
 
   const secure::SecureProtocol& protocol_;
-  std::vector<std::byte> words_;
+  std::string words_;
   std::shared_ptr<const NodeIdentity> own_;
   std::shared_ptr<SeenRevocations> seen_;
   std::optional<RevocationList> revoked_;

@@ -227,7 +227,7 @@ bool Site::SumsInSteps() const {
 Status Site::BeginSteps(const Task& task, const LocalResult& trained, TaskReport& report) {
   const Plan& plan = trainer_.plan();
   const auto begin = [&]() -> StatusOr<std::unique_ptr<SecureHalf>> {
-    RIVULET_ASSIGN_OR_RETURN(std::vector<std::byte> words, SecureWords(plan.aggregation(task.kind), task, trained));
+    RIVULET_ASSIGN_OR_RETURN(std::string words, SecureWords(plan.aggregation(task.kind), task, trained));
     RIVULET_ASSIGN_OR_RETURN(const auto member, options_.identities->Of(task.client_id));
     return SecureHalf::Create(*member, plan, task, std::move(words));
   };

@@ -218,6 +218,7 @@ StatusOr<LocalResult> TaskTrainer::Train(const Task& task, std::string_view clie
   }
   LeaveParts(leave, task.kind);
   RIVULET_ASSIGN_OR_RETURN(std::vector<LocalResult> results, trainer_->Train({&lane, 1}, stop_.token()));
+  if (releases_steps_) trainer_->ReleaseSteps();
   LocalResult& result = results[0];
   if (Reads(task) && absl::IsDataLoss(result.status)) {
     result.status = WithReason(result.status, TaskFailure::Code::kBadModel, kStateSubject);

@@ -107,6 +107,14 @@ class TaskTrainer {
   StatusOr<LocalResult> Train(const Task& task, std::string_view client_id, std::span<const BoundData> bound,
                               const Sources& sources, bool leave = false);
   const Plan& plan() const { return *plan_->plan; }  // of the last task that was trained
+  // Before the next version comes: the last task's parts are read no more, and where they are large their memory goes
+  // back to the system.
+  void ReleaseResults() {
+    if (trainer_ != nullptr) trainer_->ReleaseResults();
+  }
+  // From now on large memory of a task's steps goes back to the system before its update is made: in a process of one
+  // client it would only wait. Each task then costs the clearing of its pages.
+  void ReleaseStepsAlways() { releases_steps_ = true; }
 
   // Most tasks of this one's kind, plan and base, each of so many examples, that TrainTogether takes; 1: it takes none.
   // Known for the plan that was trained last: a plan's first task is trained alone.
@@ -162,6 +170,7 @@ class TaskTrainer {
   std::shared_ptr<const PlanArtifacts> plan_;
   std::unique_ptr<Trainer> trainer_;  // of plan_
   std::unique_ptr<UpdatePipeline> pipeline_;
+  bool releases_steps_ = false;        // large memory of steps, after each task
   bool left_ = false;                  // the last parts are on the device, and need no pipeline
   std::shared_ptr<const Model> base_;  // that the last result's parts are differences to
   std::vector<std::shared_ptr<const AlignedBuffer>> broadcasts_;  // of the last task

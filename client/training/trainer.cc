@@ -1,5 +1,7 @@
 #include "client/training/trainer.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -24,6 +26,18 @@
 
 namespace rivulet {
 namespace {
+
+// Memory below it stays: the system would clear its pages for every task, and the process is hardly smaller.
+constexpr size_t kWorthReleasing = size_t{64} << 20;
+
+// The pages are zeros when they are written again, which a buffer's first task finds too.
+void Release(AlignedBuffer& memory) {
+  constexpr uintptr_t kPage = 4096;
+  if (memory.size() < kWorthReleasing) return;
+  const auto begin = reinterpret_cast<uintptr_t>(memory.data());
+  const uintptr_t from = (begin + kPage - 1) / kPage * kPage, to = (begin + memory.size()) / kPage * kPage;
+  madvise(reinterpret_cast<void*>(from), to - from, MADV_DONTNEED);
+}
 
 // A part, and where the last task has it.
 struct PartRuns : PartPlaces {
@@ -65,6 +79,20 @@ class LocalTrainer : public Trainer {
   }
 
   void Observe(RunObserver* observer) override { observer_ = observer; }
+
+  void ReleaseSteps() override {
+    for (const PartRuns& part : parts_) {
+      const auto is_gradient = [](const RunPlace& place) {
+        return place.from == BufferTable::kGrads || place.less == BufferTable::kGrads;
+      };
+      if (std::ranges::any_of(part.places, is_gradient)) return;
+    }
+    Release(memory_[BufferTable::kGrads]);
+  }
+  void ReleaseResults() override {
+    Release(memory_[BufferTable::kGrads]);
+    Release(memory_[BufferTable::kParams]);
+  }
 
   // Somebody who looks at steps is shown each client's.
   int MostLanes(TaskKind kind, int64_t examples) override {

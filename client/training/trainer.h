@@ -96,6 +96,10 @@ class Trainer {
   // a number is no error here: the fold refuses it.
   virtual StatusOr<std::vector<LocalResult>> Train(std::span<const LaneTask> lanes,
                                                    const CancellationToken& cancel = {}) = 0;
+  // Gives large memory that only a task's steps need back to the system, until the next task. The last results stay.
+  virtual void ReleaseSteps() {}
+  // The same of memory that the last results are in, which nobody reads any more.
+  virtual void ReleaseResults() {}
   // Sets the observer (null: none) of every program that Train runs: begin, the steps, end. The bits are the same. It
   // must outlive the next Train.
   virtual void Observe(RunObserver* observer) = 0;

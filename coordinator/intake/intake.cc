@@ -109,13 +109,13 @@ Intake::Begun Intake::BeginUpdate(const Submission& submission, TakeUpdate take)
 }
 
 Intake::Begun Intake::BeginPartial(const std::string& key, const Caller& site, const Submission& submission,
-                                   AggregationSpec spec, int64_t base_version, TakePartial take) {
+                                   AggregationSpec spec, int64_t base_version, TakePartial take, SumFiles* files) {
   return Begin(key, submission,
-               [this, site, spec = std::move(spec), base_version, take = std::move(take)](
+               [this, site, spec = std::move(spec), base_version, take = std::move(take), files](
                    const Upload::Whole& whole, const Release& release) -> StatusOr<SubmitResult> {
                  TraceSpan reading(tracer_, "phase", "read partial");
                  reading.Arg("bytes", std::ssize(whole.bytes));
-                 StatusOr<SitePartial> partial = ReadSitePartial(whole.bytes, spec, base_version);
+                 StatusOr<SitePartial> partial = ReadSitePartial(whole.bytes, spec, base_version, files);
                  reading.End();
                  if (absl::IsResourceExhausted(partial.status()) || absl::IsInternal(partial.status())) {
                    return Unavailable("{}", Message(partial.status()));  // of this machine's disk, not of the partial

@@ -90,9 +90,10 @@ class Intake {
   // Each begins what is known as `key` (an update as its task, or a later step of it), or takes over the upload that is
   // on its way.
   Begun BeginUpdate(const Submission& submission, TakeUpdate take);
-  // A partial sum that cannot be right is its site's fault and no client's: that process is not trusted any more.
+  // A partial sum that cannot be right is its site's fault and no client's: that process is not trusted any more. Its
+  // sums go to `files`, which must outlive this; null: to memory.
   Begun BeginPartial(const std::string& key, const Caller& site, const Submission& submission, AggregationSpec spec,
-                     int64_t base_version, TakePartial take);
+                     int64_t base_version, TakePartial take, SumFiles* files = nullptr);
   Begun BeginBytes(const std::string& key, const Submission& submission, TakeBytes take);
   Begun BeginState(const std::string& key, const Submission& submission, TakeState take);
   // Whose partial sum was refused.

@@ -73,12 +73,12 @@ int64_t MostSitePartialBytes(const AggregationSpec& spec) {
 
 // In the order of what is cheap: no sum is read before it is known whose it is.
 StatusOr<SitePartial> ReadSitePartial(std::span<const std::byte> bytes, const AggregationSpec& spec,
-                                      int64_t base_version) {
+                                      int64_t base_version, SumFiles* files) {
   SitePartial site;
   RIVULET_ASSIGN_OR_RETURN(TaskRecords read,
                            ReadTaskRecords(bytes, spec.updates_per_version, std::ssize(spec.scalars)));
   site.records = std::move(read.records);
-  PartialReader reader(spec);
+  PartialReader reader(spec, files);
   RIVULET_RETURN_IF_ERROR(reader.Append(read.rest));
   RIVULET_ASSIGN_OR_RETURN(site.partial, std::move(reader).Finish());
   for (const TaskRecord& record : site.records) {

@@ -25,8 +25,8 @@ int64_t MostSitePartialBytes(const AggregationSpec& spec);
 // and starts from `base_version`, that it holds the tasks of its records and no other, that weights and scalars are
 // exactly those that its records declare, and that no sum is beyond what such weights can give. INVALID_ARGUMENT,
 // DATA_LOSS: a sentence for whoever sent it. RESOURCE_EXHAUSTED: no room on disk for the updates of a rule that needs
-// all of them.
+// all of them, or for sums that go to `files`; null: to memory.
 StatusOr<SitePartial> ReadSitePartial(std::span<const std::byte> bytes, const AggregationSpec& spec,
-                                      int64_t base_version);
+                                      int64_t base_version, SumFiles* files = nullptr);
 
 }  // namespace rivulet

@@ -52,15 +52,18 @@ class GrpcSession final : public RemoteSession {
   }
 
   StatusOr<std::vector<Tensor>> Run(const RunOptions& options, const Session::Feeds& feeds,
-                                    const std::vector<std::string>& fetches,
-                                    const std::vector<std::string>& targets) override {
-    if (options.trace || options.output_partition_graphs || options.observer != nullptr)
-      return Unimplemented("a run at a target has no trace, no partition graphs and no observer");
+                                    const std::vector<std::string>& fetches, const std::vector<std::string>& targets,
+                                    proto::RunMetadata* metadata) override {
+    if (options.observer != nullptr) return Unimplemented("a run at a target has no observer");
     tfs::RunStepRequest request = StepRequest(feeds, fetches);
     for (const std::string& target : targets) request.add_target(target);
     const auto timeout = options.timeout.count() > 0 ? options.timeout : timeout_;
     request.mutable_options()->set_timeout_in_ms(timeout.count());
-    return RunStep(request, fetches, options.cancel);
+    if (metadata != nullptr) {
+      if (options.trace) request.mutable_options()->set_trace_level(proto::RunOptions::FULL_TRACE);
+      request.mutable_options()->set_output_partition_graphs(options.output_partition_graphs);
+    }
+    return RunStep(request, fetches, options.cancel, metadata);
   }
 
   StatusOr<std::string> SetUpPartialRun(const std::vector<std::string>& feeds, const std::vector<std::string>& fetches,
@@ -79,7 +82,7 @@ class GrpcSession final : public RemoteSession {
                                            const std::vector<std::string>& fetches) override {
     tfs::RunStepRequest request = StepRequest(feeds, fetches);
     request.set_partial_run_handle(run);
-    return RunStep(request, fetches, {});
+    return RunStep(request, fetches, {}, nullptr);
   }
 
   Status Extend(std::string_view graph_def) override {
@@ -138,7 +141,7 @@ class GrpcSession final : public RemoteSession {
   }
 
   StatusOr<std::vector<Tensor>> RunStep(const tfs::RunStepRequest& request, const std::vector<std::string>& fetches,
-                                        const CancellationToken& cancel) {
+                                        const CancellationToken& cancel, proto::RunMetadata* metadata) {
     {
       MutexLock lock(mutex_);
       if (closed_) return FailedPrecondition("the session is closed; create another one to run");
@@ -154,6 +157,7 @@ class GrpcSession final : public RemoteSession {
     Status status = channel_->End(stub->RunStep(&context, request, &response));
     cancel.Forget(callback);
     if (status.ok()) status = StatusFrom(response.status_code(), response.status_error_message());
+    if (metadata != nullptr) metadata->Swap(response.mutable_metadata());
     RIVULET_RETURN_IF_ERROR(status);
     RIVULET_ASSIGN_OR_RETURN(NamedTensors tensors, TensorsFrom(response.tensor()));
     std::map<std::string, Tensor> by_name;

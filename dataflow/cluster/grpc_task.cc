@@ -5,6 +5,7 @@
 #include "dataflow/cluster/task_channel.h"
 #include "dataflow/cluster/wire.h"
 #include "proto/distributed/worker_service.grpc.pb.h"
+#include "proto/graph/run_metadata.pb.h"
 
 namespace rivulet {
 namespace {
@@ -91,9 +92,20 @@ class Task final : public RemoteTask {
     request.set_is_last_partial_run(step.last);
     request.set_store_errors_in_response_body(true);
     if (step.number) request.set_rivulet_step(*step.number);
-    Start(call, &Stub::async::RunGraph, cancel, [call, done = std::move(done)](Status status) {
+    if (step.trace != nullptr) {
+      request.mutable_exec_opts()->set_record_timeline(step.trace->step_stats);
+      request.mutable_exec_opts()->set_record_partition_graphs(step.trace->partition_graphs);
+    }
+    Start(call, &Stub::async::RunGraph, cancel, [call, trace = step.trace, done = std::move(done)](Status status) {
       if (status.ok()) status = StatusFrom(call->response.status_code(), call->response.status_error_message());
       if (!status.ok()) return done(status);
+      if (trace != nullptr) {
+        trace->metadata = std::make_shared<proto::RunMetadata>();
+        trace->metadata->mutable_step_stats()->Swap(call->response.mutable_step_stats());
+        trace->metadata->mutable_partition_graphs()->Swap(call->response.mutable_partition_graph());
+        trace->received_nanos = call->response.rivulet_received_nanos();
+        trace->answered_nanos = call->response.rivulet_answered_nanos();
+      }
       done(TensorsFrom(call->response.recv()));
     });
   }

@@ -50,18 +50,25 @@ void AnswerCall(Master& master, const tfm::RunStepRequest& request, tfm::RunStep
   if (!feeds.ok()) return end(feeds.status());
   const StatusOr<RunOptions> options = RunOptionsFrom(request.options());
   if (!options.ok()) return end(options.status());
-  if (options->trace || options->output_partition_graphs)
-    return end(
-        Unimplemented("a step over several tasks has no trace and no partition graphs yet; leave out trace_level and "
-                      "output_partition_graphs"));
   MasterStep step;
+  step.trace = options->trace;
+  step.output_partition_graphs = options->output_partition_graphs;
+  if (step.trace || step.output_partition_graphs) {
+    if (!request.partial_run_handle().empty())
+      return end(
+          Unimplemented("a partial run over several tasks has no trace and no partition graphs; leave out "
+                        "trace_level and output_partition_graphs"));
+    step.metadata = std::make_shared<proto::RunMetadata>();
+  }
   step.feeds = *std::move(feeds);
   step.fetches.assign(request.fetch().begin(), request.fetch().end());
   step.targets.assign(request.target().begin(), request.target().end());
   step.timeout = options->timeout;
   // The session lives until its last step has ended.
-  const auto done = [session = *session, &request, response, end](StatusOr<std::vector<Tensor>> values) {
+  const auto done = [session = *session, &request, response, metadata = step.metadata,
+                     end](StatusOr<std::vector<Tensor>> values) {
     if (!values.ok()) return end(values.status());
+    if (metadata != nullptr) response->mutable_metadata()->Swap(metadata.get());
     NamedTensors named;
     for (int i = 0; i < request.fetch_size(); ++i)
       named.emplace_back(request.fetch(i), std::move((*values)[static_cast<size_t>(i)]));

@@ -5,6 +5,7 @@
 #include "dataflow/cluster/foreign_graph.h"
 #include "dataflow/cluster/wire.h"
 #include "engine/graphdef/proto_conversion.h"
+#include "proto/graph/run_metadata.pb.h"
 
 namespace rivulet {
 
@@ -54,8 +55,18 @@ void AnswerCall(GraphWorker& worker, const tfw::RunGraphRequest& request, tfw::R
   if (request.has_rivulet_step()) step.number = request.rivulet_step();
   step.partial = request.is_partial();
   step.last = request.is_last_partial_run();
-  worker.RunGraph(std::move(step), cancel, [response, end](const StatusOr<NamedTensors>& tensors) {
+  const tfw::ExecutorOpts& wanted = request.exec_opts();
+  const std::shared_ptr<TaskTrace> trace =
+      std::make_shared<TaskTrace>(TaskTrace{wanted.record_timeline(), wanted.record_partition_graphs()});
+  if (trace->step_stats || trace->partition_graphs) step.trace = trace;
+  worker.RunGraph(std::move(step), cancel, [response, trace, end](const StatusOr<NamedTensors>& tensors) {
     if (tensors.ok()) ToProto(*tensors, response->mutable_recv());
+    if (tensors.ok() && trace->metadata != nullptr) {
+      response->mutable_step_stats()->Swap(trace->metadata->mutable_step_stats());
+      response->mutable_partition_graph()->Swap(trace->metadata->mutable_partition_graphs());
+      response->set_rivulet_received_nanos(trace->received_nanos);
+      response->set_rivulet_answered_nanos(trace->answered_nanos);
+    }
     end(tensors.status());
   });
 }

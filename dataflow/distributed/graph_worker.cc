@@ -6,6 +6,7 @@
 #include <random>
 #include <set>
 
+#include "dataflow/distributed/join_traces.h"
 #include "dataflow/input/bound_data.h"
 #include "dataflow/placement/rendezvous.h"
 #include "dataflow/session/session.h"
@@ -13,6 +14,7 @@
 #include "engine/base/shown_text.h"
 #include "engine/graph/device_name.h"
 #include "engine/graphdef/graph_def.h"
+#include "proto/graph/run_metadata.pb.h"
 
 namespace rivulet {
 namespace {
@@ -348,6 +350,8 @@ void TakeAll(const std::shared_ptr<Rendezvous>& rendezvous, const std::vector<st
 // A step ends by its master's cancellation, its own error, or CleanupGraph. All three reach the one token, so that the
 // run, its receives from peers and what peers wait for here end together.
 void GraphWorker::RunGraph(TaskStep task_step, const CancellationToken& cancel, TensorsDone done) {
+  const std::shared_ptr<TaskTrace> trace = task_step.trace;
+  if (trace != nullptr) trace->received_nanos = NowNanos();
   const StatusOr<std::shared_ptr<RegisteredGraph>> graph = state_->GraphOf(task_step.session, task_step.graph);
   if (!graph.ok()) return done(graph.status());
   std::shared_ptr<Step> step;
@@ -383,23 +387,33 @@ void GraphWorker::RunGraph(TaskStep task_step, const CancellationToken& cancel, 
     options.cancel = step->cancel;
     options.rendezvous = step->rendezvous;
     options.step = task_step.number;
-    (*graph)->session->RunAsync(options, {}, {}, (*graph)->targets,
-                                [state = state_, graph = *graph, step, forget, recv = std::move(task_step.recv),
-                                 done = std::move(done)](StatusOr<std::vector<Tensor>> result) {
-                                  if (!result.ok()) {
-                                    forget();
-                                    const Status failed = state->ForOthers(result.status());
-                                    state->Ended(*step, failed);
-                                    return done(failed);
-                                  }
-                                  // A key that this graph never sends is waited for until the caller gives up.
-                                  TakeAll(step->rendezvous, recv, step->cancel,
-                                          [state, step, forget, done](StatusOr<NamedTensors> tensors) {
-                                            forget();
-                                            state->Ended(*step, tensors.status());
-                                            done(std::move(tensors));
-                                          });
-                                });
+    // Times and sizes tell something of data too: a task with a list of what may leave it gives none.
+    std::shared_ptr<proto::RunMetadata> metadata;
+    if (trace != nullptr && !state_->options.send) {
+      options.trace = trace->step_stats;
+      options.output_partition_graphs = trace->partition_graphs;
+      trace->metadata = metadata = std::make_shared<proto::RunMetadata>();
+    }
+    (*graph)->session->RunAsync(
+        options, {}, {}, (*graph)->targets,
+        [state = state_, graph = *graph, step, forget, trace, recv = std::move(task_step.recv),
+         done = std::move(done)](StatusOr<std::vector<Tensor>> result) {
+          if (!result.ok()) {
+            forget();
+            const Status failed = state->ForOthers(result.status());
+            state->Ended(*step, failed);
+            return done(failed);
+          }
+          // A key that this graph never sends is waited for until the caller gives up.
+          TakeAll(step->rendezvous, recv, step->cancel,
+                  [state, step, forget, trace, done](StatusOr<NamedTensors> tensors) {
+                    forget();
+                    state->Ended(*step, tensors.status());
+                    if (trace != nullptr) trace->answered_nanos = NowNanos();
+                    done(std::move(tensors));
+                  });
+        },
+        std::move(metadata));
     return;
   }
   // A partial step: its fetches are taken as they come, and its end is waited for by the last call.

@@ -7,6 +7,7 @@
 #include <random>
 #include <set>
 
+#include "dataflow/distributed/join_traces.h"
 #include "dataflow/placement/partition.h"
 #include "dataflow/placement/rendezvous.h"
 #include "dataflow/placement/run_graph.h"
@@ -19,6 +20,7 @@
 #include "engine/base/vlog.h"
 #include "engine/graph/function.h"
 #include "engine/graphdef/graph_def.h"
+#include "proto/graph/run_metadata.pb.h"
 
 namespace rivulet {
 namespace {
@@ -166,7 +168,8 @@ struct MasterSession::State::Calls {
   std::shared_ptr<const RegisteredStep> step;
   CancellationToken token;  // cancelled by the first error
   std::function<void(Status, std::vector<Tensor>)> done;
-  std::map<std::string, size_t> fetch_of;  // key → index
+  std::map<std::string, size_t> fetch_of;        // key → index
+  std::shared_ptr<proto::RunMetadata> metadata;  // null: nobody wants any
 
   Mutex mutex;
   size_t left GUARDED_BY(mutex) = 0;
@@ -334,11 +337,14 @@ void MasterSession::State::Start(const std::shared_ptr<Calls>& calls,
     calls->left = steps.size();
   }
   for (auto& [part, step] : steps) {
+    const std::shared_ptr<TaskTrace> trace = step.trace;
     part->task->RunGraph(std::move(step), calls->token,
-                         [calls, task = part->task->name()](StatusOr<NamedTensors> answer) {
+                         [calls, task = part->task->name(), trace, sent = NowNanos()](StatusOr<NamedTensors> answer) {
                            Status failed;
                            if (answer.ok()) {
+                             const int64_t arrived = NowNanos();
                              MutexLock lock(calls->mutex);
+                             if (trace != nullptr) JoinTrace(*trace, sent, arrived, *calls->metadata);
                              for (auto& [key, value] : *answer)
                                if (const auto fetch = calls->fetch_of.find(key); fetch != calls->fetch_of.end())
                                  calls->results[fetch->second] = std::move(value);
@@ -492,6 +498,7 @@ void MasterSession::RunStep(MasterStep step, const CancellationToken& cancel, St
   calls->state = state;
   calls->step = run->step;
   calls->token = run->active->token();
+  calls->metadata = step.metadata;
   {
     MutexLock lock(calls->mutex);
     calls->results.resize(step.fetches.size());
@@ -499,6 +506,8 @@ void MasterSession::RunStep(MasterStep step, const CancellationToken& cancel, St
   std::vector<std::pair<const TaskPart*, TaskStep>> steps;
   for (const TaskPart& part : run->step->parts) {
     TaskStep task_step{state->options.handle, part.graph, run->id, {}, {}, number};
+    if (step.metadata != nullptr && (step.trace || step.output_partition_graphs))
+      task_step.trace = std::make_shared<TaskTrace>(TaskTrace{step.trace, step.output_partition_graphs});
     for (const auto& [feed, key] : part.feeds) task_step.send.emplace_back(key, step.feeds[feed].second);
     for (const auto& [fetch, key] : part.fetches) {
       task_step.recv.push_back(key);

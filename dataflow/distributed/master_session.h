@@ -41,6 +41,10 @@ struct MasterStep {
   std::vector<std::pair<std::string, Tensor>> feeds;
   std::vector<std::string> fetches, targets;
   std::chrono::milliseconds timeout{0};  // 0: the session's
+  // Receives what the tasks record of a step that succeeds, in the time of this machine (join_traces.h). Null: nothing;
+  // not of partial steps.
+  std::shared_ptr<proto::RunMetadata> metadata = nullptr;
+  bool trace = false, output_partition_graphs = false;  // as in RunOptions
 };
 
 // Thread-safe. `done` callbacks come on threads of a pool.

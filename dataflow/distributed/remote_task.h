@@ -21,6 +21,10 @@
 
 namespace rivulet {
 
+namespace proto {
+class RunMetadata;  // proto/graph/run_metadata.pb.h
+}  // namespace proto
+
 struct TaskDevice {
   std::string name;  // "/job:worker/replica:0/task:1/device:CPU:0"
   std::string type;  // "CPU"
@@ -41,6 +45,15 @@ struct GraphRegistration {
 
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
+// What a task records of its part of a step, if it is asked for and its owner lets it (GraphWorkerOptions::send).
+// Filled before the answer.
+struct TaskTrace {
+  bool step_stats = false, partition_graphs = false;  // what is asked for
+  std::shared_ptr<proto::RunMetadata> metadata;       // null: nothing
+  // By the task's clock, since 1970: when the call came, and when its answer left. 0: the task does not say.
+  int64_t received_nanos = 0, answered_nanos = 0;
+};
+
 // One step of a registered graph. `send` are stored under their keys before it runs, `recv` are taken after it.
 // A partial step is a series of calls of one id: the first starts it, and each takes what it names as soon as that is
 // there; the last one also waits for the end.
@@ -51,6 +64,7 @@ struct TaskStep {
   std::vector<std::string> recv;
   std::optional<uint64_t> number;  // of the step in its session: random ops draw by it
   bool partial = false, last = false;
+  std::shared_ptr<TaskTrace> trace;  // null: nobody wants one; not of partial steps
 };
 
 // Thread-safe. Nothing blocks: `done` is called exactly once, on any thread, perhaps before the call returns.

@@ -20,7 +20,7 @@ class RemoteSession {
   virtual ~RemoteSession() = default;  // as Close
   virtual StatusOr<std::vector<Tensor>> Run(const RunOptions& options, const Session::Feeds& feeds,
                                             const std::vector<std::string>& fetches,
-                                            const std::vector<std::string>& targets) = 0;
+                                            const std::vector<std::string>& targets, proto::RunMetadata* metadata) = 0;
   virtual StatusOr<std::string> SetUpPartialRun(const std::vector<std::string>& feeds,
                                                 const std::vector<std::string>& fetches,
                                                 const std::vector<std::string>& targets) = 0;

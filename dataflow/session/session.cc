@@ -202,7 +202,7 @@ StatusOr<std::vector<Tensor>> Session::RunWith(const RunOptions& options, const 
                                                const std::vector<std::string>& targets, proto::RunMetadata* metadata) {
   State& state = *state_;
   if (metadata != nullptr) metadata->Clear();
-  if (state.remote != nullptr) return state.remote->Run(options, feeds, fetches, targets);
+  if (state.remote != nullptr) return state.remote->Run(options, feeds, fetches, targets, metadata);
   if (options.output_partition_graphs && !state.config.allow_partition_graphs)
     return InvalidArgument("the run asks for its partition graphs, which the session's options switch off");
   RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<ActiveRun> active_run,
@@ -256,7 +256,8 @@ StatusOr<std::vector<Tensor>> Session::RunWith(const RunOptions& options, const 
 
 // The pool plans, compiles and runs. What must live as long as the run is held by its last callback.
 void Session::RunAsync(const RunOptions& options, Feeds feeds, const std::vector<std::string>& fetches,
-                       const std::vector<std::string>& targets, Done done) {
+                       const std::vector<std::string>& targets, Done done,
+                       std::shared_ptr<proto::RunMetadata> metadata) {
   if (state_->remote != nullptr) return done(Unimplemented("{}", kElsewhere));
   const StatusOr<State::PoolChoice> choice = state_->ChoosePool(options);
   if (!choice.ok()) return done(choice.status());
@@ -269,11 +270,15 @@ void Session::RunAsync(const RunOptions& options, Feeds feeds, const std::vector
     RunNames names;
     std::unique_ptr<ActiveRun> active;
     Mutex observer_mutex;
+    std::shared_ptr<const RunPlan> plan;
+    std::shared_ptr<proto::RunMetadata> metadata;
+    std::optional<RunTrace> trace;
   };
   const auto run = std::make_shared<Run>();
   run->state = state_;
   run->options = options;
   run->feeds = std::move(feeds);
+  run->metadata = std::move(metadata);
   run->names.fetches = fetches;
   run->names.targets = targets;
   for (const auto& [name, value] : run->feeds) run->names.feeds.push_back(name);
@@ -291,7 +296,13 @@ void Session::RunAsync(const RunOptions& options, Feeds feeds, const std::vector
           RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<const RunPlan> plan, state.Plan(run->names, &key));
           for (size_t i = 0; i < run->feeds.size(); ++i)
             RIVULET_RETURN_IF_ERROR(CheckFeed(run->feeds[i].first, run->feeds[i].second, plan->feed_specs[i]));
-          const RunInfo info = state.InfoOf(run->options, *run->active, &run->observer_mutex);
+          RunInfo info = state.InfoOf(run->options, *run->active, &run->observer_mutex);
+          if (run->metadata != nullptr) {
+            run->plan = plan;
+            run->trace.emplace(state.TraceOf(run->options, info.step));
+            info.trace = run->trace->wanted() ? &*run->trace : nullptr;
+            state.DescribeSession(*run->metadata);
+          }
           return std::make_shared<Execution>(ExecutionEnvironment{std::move(plan), key, state.parts, state.resources,
                                                                   std::move(pool), run->options.priority, info});
         };
@@ -306,6 +317,7 @@ void Session::RunAsync(const RunOptions& options, Feeds feeds, const std::vector
         // What the run was given goes before its user hears of its end.
         (*execution)->WhenDone([run, done = std::move(done)](StatusOr<std::vector<Tensor>> results) {
           if (!results.ok()) results = run->active->Explain(results.status());
+          if (run->trace && run->trace->wanted()) run->trace->Write(*run->plan->graph, *run->metadata);
           run->active = nullptr;
           done(std::move(results));
         });

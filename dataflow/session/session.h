@@ -138,11 +138,13 @@ class Session {
                                         const std::vector<std::string>& targets = {},
                                         proto::RunMetadata* metadata = nullptr);
 
-  // The same without a thread that waits: `done` is called once, on a thread of the run's pool. Options that choose the
-  // calling thread are refused, and there are no metadata. The run keeps what it needs: the session may go before it.
+  // The same without a thread that waits: `done` is called once, on a thread of the run's pool, after `metadata` were
+  // filled (null: nobody wants any). Options that choose the calling thread are refused. The run keeps what it needs:
+  // the session may go before it.
   using Done = std::function<void(StatusOr<std::vector<Tensor>>)>;
   void RunAsync(const RunOptions& options, Feeds feeds, const std::vector<std::string>& fetches,
-                const std::vector<std::string>& targets, Done done);
+                const std::vector<std::string>& targets, Done done,
+                std::shared_ptr<proto::RunMetadata> metadata = nullptr);
 
   // A run in pieces: what is fed, fetched and run is named now, and given and taken in several steps; each node runs
   // once, as soon as it can. Errors as Run.

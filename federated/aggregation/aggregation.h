@@ -84,7 +84,9 @@ class Aggregation {
  public:
   virtual ~Aggregation() = default;
   // The rule named `spec.rule`. NOT_FOUND names the nearest rule, or codec; INVALID_ARGUMENT as ValidateSpec.
-  static StatusOr<std::unique_ptr<Aggregation>> Create(const AggregationSpec& spec);
+  // Sums of "mean" that are not secure are in `files`; null: in memory.
+  static StatusOr<std::unique_ptr<Aggregation>> Create(const AggregationSpec& spec,
+                                                       std::shared_ptr<SumFiles> files = nullptr);
 
   const AggregationSpec& spec() const { return spec_; }
 
@@ -98,7 +100,8 @@ class Aggregation {
   };
   // Checks, measures and adds one update in a single pass over its memory, which is only read, during the call. A task
   // folded before is ignored. Errors are those of Check, INVALID_ARGUMENT where the update is longer than the spec's
-  // most_norm, and RESOURCE_EXHAUSTED: more updates than updates_per_version; after one, the aggregate is what it was.
+  // most_norm, and RESOURCE_EXHAUSTED: more updates than updates_per_version, or no room for sums in a file; after one,
+  // the aggregate is what it was.
   virtual StatusOr<Taken> Take(const UpdateView& update, const Weights& weights) = 0;
   Status Fold(const UpdateView& update, const Weights& weights) { return Take(update, weights).status(); }
   // As Take of each, one after the other, with an answer for each; what is refused leaves nothing behind. Where the
@@ -133,9 +136,11 @@ class Aggregation {
 
  protected:
   explicit Aggregation(AggregationSpec spec) : spec_(std::move(spec)) {}
+  SumFiles* sum_files() const { return sum_files_.get(); }  // null: sums are in memory
 
  private:
   const AggregationSpec spec_;
+  std::shared_ptr<SumFiles> sum_files_;
 };
 
 // For rules: RIVULET_AGGREGATION("trimmed_mean", CreateTrimmedMean);

@@ -57,9 +57,8 @@ StatusOr<Aggregation::Taken> Gathering::Take(const UpdateView& update, const Wei
   if (Folded(update.task)) return Taken{};
   RIVULET_ASSIGN_OR_RETURN(const std::vector<const PartView*> parts, CheckForm(update, weights));
   RIVULET_RETURN_IF_ERROR(CheckRoom(1));
-  const auto [found, added] = gathered_.try_emplace(update.base_version);
-  if (added) found->second = EmptyPartial(spec(), update.base_version);
-  Partial& into = found->second;
+  RIVULET_ASSIGN_OR_RETURN(Partial* const gathered, GatheredFrom(update.base_version));
+  Partial& into = *gathered;
 
   std::vector<FoldState> folds(parts.size());
   for (size_t p = 0; p < parts.size(); ++p) {
@@ -78,6 +77,13 @@ StatusOr<Aggregation::Taken> Gathering::Take(const UpdateView& update, const Wei
     return status;
   }
   return Count(update, weights, parts, folds, into);
+}
+
+StatusOr<Partial*> Gathering::GatheredFrom(int64_t base_version) {
+  const auto found = gathered_.find(base_version);
+  if (found != gathered_.end()) return &found->second;
+  RIVULET_ASSIGN_OR_RETURN(Partial empty, EmptyPartial(spec(), base_version, sum_files()));
+  return &gathered_.emplace(base_version, std::move(empty)).first->second;
 }
 
 Aggregation::Taken Gathering::Count(const UpdateView& update, const Weights& weights,
@@ -127,9 +133,9 @@ std::vector<StatusOr<Aggregation::Taken>> Gathering::TakeTogether(std::span<cons
   if (updates.empty() || parts.size() < updates.size() || !CheckRoom(updates.size()).ok()) {
     return Aggregation::TakeTogether(updates, weights);
   }
-  const auto [found, added] = gathered_.try_emplace(updates[0].base_version);
-  if (added) found->second = EmptyPartial(spec(), updates[0].base_version);
-  Partial& into = found->second;
+  const StatusOr<Partial*> gathered = GatheredFrom(updates[0].base_version);
+  if (!gathered.ok()) return std::vector<StatusOr<Taken>>(updates.size(), gathered.status());
+  Partial& into = **gathered;
 
   std::vector<Status> statuses(updates.size());
   std::vector<std::vector<FoldState>> folds(updates.size(), std::vector<FoldState>(spec().parts.size()));
@@ -259,7 +265,7 @@ bool IsDefinedWithoutUpdates(const AggregationSpec& spec) {
 StatusOr<ServerInput> Gathering::FinishUndivided(const Staleness& staleness) && {
   std::erase_if(gathered_, [](const auto& gathered) { return gathered.second.empty(); });
   const bool without = gathered_.empty() && IsDefinedWithoutUpdates(spec());
-  if (without) gathered_.emplace(0, EmptyPartial(spec(), 0));
+  if (without) RIVULET_RETURN_IF_ERROR(GatheredFrom(0).status());
   if (gathered_.empty()) return FailedPrecondition("no update was folded, so there is no mean of any");
   std::vector<int64_t> factors;
   for (const auto& [base, partial] : gathered_) {

@@ -142,6 +142,9 @@ class Gathering : public Aggregation {
   Status CheckNorm(const UpdateView& update, std::span<const FoldState> folds) const;
   Status CheckRoom(size_t more) const;
 
+  // What is gathered from that version, all zeros at first. Errors as SumFiles::Take.
+  StatusOr<Partial*> GatheredFrom(int64_t base_version);
+
   const Digest digest_;
   const PartCodecs codecs_;
   std::map<int64_t, Partial> gathered_;  // by base version

@@ -59,6 +59,7 @@ class DividedSums final : public UndividedMean {
   }
   std::span<int64_t> sums() override { return sums_.sums; }
   std::span<std::byte> memory() override {
+    if (in_file()) return {};  // a model is not kept in the sums' file
     return WithSums(sums_, [](auto& sums) { return std::as_writable_bytes(std::span(sums)); });
   }
   void Divide(int64_t first, std::span<float> means) const override {
@@ -66,6 +67,9 @@ class DividedSums final : public UndividedMean {
   }
 
  private:
+  bool in_file() const {
+    return WithSums(sums_, [](const auto& sums) { return sums.get_allocator().file() != nullptr; });
+  }
   PartSums sums_;
   const double denominator_;
 };

@@ -127,22 +127,42 @@ StatusOr<Partial> FromHeader(const AggregationSpec& spec, std::string_view bytes
   return partial;
 }
 
-void MakeSums(const PartSpec& spec, PartSums& part) {
+template <class T>
+StatusOr<SumArray<T>> ZeroSums(const PartSpec& spec, SumFiles* files) {
   const auto elements = static_cast<size_t>(spec.elements);
-  spec.sum_bits == 32 ? part.sums32.resize(elements) : part.sums.resize(elements);
+  if (files == nullptr || elements == 0) return SumArray<T>(elements);
+  RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<std::byte> file, files->Take(elements * sizeof(T)));
+  return SumArray<T>(elements, 0, SumPages<T>(std::move(file), elements * sizeof(T)));
+}
+
+Status MakeSums(const PartSpec& spec, SumFiles* files, PartSums& part) {
+  if (spec.sum_bits == 32) {
+    RIVULET_ASSIGN_OR_RETURN(part.sums32, ZeroSums<int32_t>(spec, files));
+  } else {
+    RIVULET_ASSIGN_OR_RETURN(part.sums, ZeroSums<int64_t>(spec, files));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
 
-Partial EmptyPartial(const AggregationSpec& spec, int64_t base_version) {
+StatusOr<Partial> EmptyPartial(const AggregationSpec& spec, int64_t base_version, SumFiles* files) {
   Partial partial;
   partial.spec = spec.digest();
   partial.base_version = base_version;
   partial.scalars.resize(spec.scalars.size());
   partial.parts.resize(spec.parts.size());
   if (IsUpdatesRule(spec.rule)) return partial;
-  for (size_t p = 0; p < spec.parts.size(); ++p) MakeSums(spec.parts[p], partial.parts[p]);
+  for (size_t p = 0; p < spec.parts.size(); ++p) {
+    RIVULET_RETURN_IF_ERROR(MakeSums(spec.parts[p], files, partial.parts[p]));
+  }
   return partial;
+}
+
+Partial EmptyPartial(const AggregationSpec& spec, int64_t base_version) {
+  StatusOr<Partial> partial = EmptyPartial(spec, base_version, nullptr);
+  RIVULET_CHECK(partial.ok(), "{}", Message(partial.status()));  // memory has no errors
+  return *std::move(partial);
 }
 
 namespace {
@@ -221,9 +241,10 @@ Status WritePartial(const AggregationSpec& spec, const Partial& partial, const W
 struct PartialReader::State {
   enum class Next { kMagic, kHeader, kSection, kBlock, kBlockCrc, kNothing };
 
-  explicit State(const AggregationSpec& owner) : spec(owner) {}
+  State(const AggregationSpec& owner, SumFiles* place) : spec(owner), files(place) {}
 
   const AggregationSpec& spec;
+  SumFiles* const files;
   Next next = Next::kMagic;
   std::string head;                                  // fields that are not whole yet, with what their CRC is of
   size_t wanted = kMagic.size() + sizeof(uint32_t);  // bytes of `head` that decide how to go on
@@ -305,7 +326,7 @@ struct PartialReader::State {
       return DataLoss("a partial sum of {} tasks claims {} of part '{}'", partial.tasks.size(), owned.updates,
                       owner.name);
     }
-    if (!updates) MakeSums(owner, owned);
+    if (!updates) RIVULET_RETURN_IF_ERROR(MakeSums(owner, files, owned));
     sums = SumsOf(owned);
     left = updates ? static_cast<uint64_t>(owned.updates) * BytesOfAnUpdate(owner) : sums.size();
     if (bytes != left) {
@@ -381,7 +402,8 @@ struct PartialReader::State {
   }
 };
 
-PartialReader::PartialReader(const AggregationSpec& spec) : state_(std::make_unique<State>(spec)) {}
+PartialReader::PartialReader(const AggregationSpec& spec, SumFiles* files)
+    : state_(std::make_unique<State>(spec, files)) {}
 PartialReader::~PartialReader() = default;
 
 Status PartialReader::Append(std::span<const std::byte> bytes) {

@@ -24,10 +24,10 @@
 #include <unordered_set>
 #include <vector>
 
-#include "engine/base/recycled_pages.h"
 #include "engine/base/sha256.h"
 #include "engine/base/status.h"
 #include "federated/aggregation/aggregation_spec.h"
+#include "federated/aggregation/sum_files.h"
 #include "federated/aggregation/wide_sum.h"
 #include "federated/tasks/task.h"
 
@@ -45,8 +45,8 @@ struct SpooledPart {
 
 struct PartSums {
   // Two's complement, wrap-around defined; one of the two, by the part's sum_bits.
-  std::vector<int64_t, RecycledPages<int64_t>> sums;
-  std::vector<int32_t, RecycledPages<int32_t>> sums32;
+  SumArray<int64_t> sums;
+  SumArray<int32_t> sums32;
   int64_t weight_sum = 0;            // in units of 2^-weight_fraction_bits
   int64_t updates = 0;               // that had this part
   int64_t nonzeros = 0;              // values
@@ -66,6 +66,8 @@ struct Partial {
 
 // Nothing gathered from `base_version` yet: all sums are there, and 0.
 Partial EmptyPartial(const AggregationSpec& spec, int64_t base_version);
+// The same with sums in `files`; null: in memory. Errors as SumFiles::Take.
+StatusOr<Partial> EmptyPartial(const AggregationSpec& spec, int64_t base_version, SumFiles* files);
 
 // Gives the bytes in pieces that are valid during the call; no sum is copied. `partial` is of `spec`. Errors are those
 // of `write`; INTERNAL: an update cannot be read from disk.
@@ -76,10 +78,12 @@ Status WritePartial(const AggregationSpec& spec, const Partial& partial,
 // more. What arrives whole may still be nonsense: Aggregation::Check tells.
 class PartialReader {
  public:
-  explicit PartialReader(const AggregationSpec& spec);  // valid, and must outlive it
+  // `spec` is valid. It and `files`, where sums go, must outlive this; null: into memory.
+  explicit PartialReader(const AggregationSpec& spec, SumFiles* files = nullptr);
   ~PartialReader();
   // DATA_LOSS: no partial, damaged, or more than one. INVALID_ARGUMENT: of another spec, or with more tasks than a
-  // version takes. RESOURCE_EXHAUSTED: updates do not find room on disk. After an error nothing more is read.
+  // version takes. RESOURCE_EXHAUSTED: updates or sums do not find room on
+  // disk. After an error nothing more is read.
   Status Append(std::span<const std::byte> bytes);
   // DATA_LOSS: it ended early.
   StatusOr<Partial> Finish() &&;

@@ -21,7 +21,8 @@ AggregationRegistration::AggregationRegistration(const char* rule, AggregationFa
   RegisterPiece("aggregation rule", rule, [rule = std::string(rule), factory] { Rules().emplace(rule, factory); });
 }
 
-StatusOr<std::unique_ptr<Aggregation>> Aggregation::Create(const AggregationSpec& spec) {
+StatusOr<std::unique_ptr<Aggregation>> Aggregation::Create(const AggregationSpec& spec,
+                                                           std::shared_ptr<SumFiles> files) {
   const auto rule = Rules().find(spec.rule);
   if (rule == Rules().end()) {
     std::vector<std::string> names;
@@ -30,7 +31,10 @@ StatusOr<std::unique_ptr<Aggregation>> Aggregation::Create(const AggregationSpec
   }
   RIVULET_RETURN_IF_ERROR(ValidateSpec(spec));
   RIVULET_ASSIGN_OR_RETURN(auto aggregation, rule->second(spec));
-  if (!spec.secure.on()) return aggregation;
+  if (!spec.secure.on()) {
+    aggregation->sum_files_ = std::move(files);
+    return aggregation;
+  }
   RIVULET_ASSIGN_OR_RETURN(auto one, rule->second(spec));
   return SumByWords(std::move(aggregation), std::move(one));
 }

@@ -8,6 +8,7 @@
 
 #include "engine/base/check.h"
 #include "federated/aggregation/shared_places.h"
+#include "federated/aggregation/word_runs.h"
 
 namespace rivulet {
 namespace {
@@ -36,16 +37,6 @@ std::span<const Word> Words(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const Word*>(bytes.data()), bytes.size() / sizeof(Word)};
 }
 
-// `more` may lie at any address, as it does in an upload.
-template <class Word>
-void AddUnaligned(std::span<Word> into, const std::byte* more) {
-  for (size_t i = 0; i < into.size(); ++i) {
-    Word word;
-    std::memcpy(&word, more + i * sizeof(Word), sizeof(Word));
-    into[i] += word;
-  }
-}
-
 // Writes numbers as limbs, one after the other.
 template <class Word>
 class LimbAdder {
@@ -61,6 +52,18 @@ class LimbAdder {
   std::span<Word> words_;
   size_t at_ = 0;
 };
+
+// What a partial counts beside its sums.
+template <class Word>
+void AddNumbers(const Partial& partial, std::span<Word> words) {
+  LimbAdder<Word> limbs(words);
+  for (const PartSums& part : partial.parts) {
+    for (const int64_t number : {part.weight_sum, part.updates, part.nonzeros, part.lost_nonzeros}) {
+      limbs.Add(static_cast<uint64_t>(number));
+    }
+  }
+  for (const WideSum& scalar : partial.scalars) limbs.Add(scalar.low()), limbs.Add(scalar.high());
+}
 
 template <class Word>
 class LimbReader {
@@ -121,7 +124,38 @@ size_t SumWords::bytes() const { return static_cast<size_t>(words()) * static_ca
 
 void AddWordsTo(std::span<std::byte> into, std::span<const std::byte> more, int word_bits) {
   RIVULET_CHECK(into.size() == more.size(), "{} bytes of words and {}", into.size(), more.size());
-  word_bits == 32 ? AddUnaligned(Words<uint32_t>(into), more.data()) : AddUnaligned(Words<uint64_t>(into), more.data());
+  word_bits == 32 ? AddWords(Words<uint32_t>(into), more.data()) : AddWords(Words<uint64_t>(into), more.data());
+}
+
+// Sums are copied as they are: words that are added to zeros would be two passes more over each update.
+template <class Word>
+void SumWords::AppendAs(const Partial& partial, std::string& words) const {
+  const auto append = [&](const auto& sums) {
+    words.append(reinterpret_cast<const char*>(std::data(sums)), std::size(sums) * sizeof(Word));
+  };
+  std::vector<Word> chosen;
+  for (size_t p = 0; p < partial.parts.size(); ++p) {
+    const auto sums = SumsOf<Word>(partial.parts[p]);
+    const SharedPart* const shared = Shared(p);
+    if (shared == nullptr) {
+      append(sums);
+      continue;
+    }
+    chosen.clear();
+    for (const uint32_t place : shared->places) chosen.push_back(static_cast<Word>(sums[place]));
+    append(chosen);
+  }
+  std::vector<Word> numbers((bytes() - words.size()) / sizeof(Word));
+  AddNumbers(partial, std::span(numbers));
+  append(numbers);
+}
+
+std::string SumWords::Of(const Partial& partial) const {
+  ChoosePlaces(partial.base_version);
+  std::string words;
+  words.reserve(bytes());
+  spec_.sum_bits() == 32 ? AppendAs<uint32_t>(partial, words) : AppendAs<uint64_t>(partial, words);
+  return words;
 }
 
 template <class Word>
@@ -133,17 +167,10 @@ void SumWords::AddAs(const Partial& partial, std::span<Word> words) const {
       words = words.subspan(shared->places.size());
       continue;
     }
-    std::ranges::transform(words.first(sums.size()), sums, words.begin(),
-                           [](Word word, auto sum) { return word + static_cast<Word>(sum); });
+    AddWords(words.first(sums.size()), sums.data());
     words = words.subspan(sums.size());
   }
-  LimbAdder<Word> limbs(words);
-  for (const PartSums& part : partial.parts) {
-    for (const int64_t number : {part.weight_sum, part.updates, part.nonzeros, part.lost_nonzeros}) {
-      limbs.Add(static_cast<uint64_t>(number));
-    }
-  }
-  for (const WideSum& scalar : partial.scalars) limbs.Add(scalar.low()), limbs.Add(scalar.high());
+  AddNumbers(partial, words);
 }
 
 void SumWords::Add(const Partial& partial, std::span<std::byte> words) const {

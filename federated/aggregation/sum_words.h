@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <unordered_set>
 #include <vector>
 
@@ -34,6 +35,8 @@ class SumWords {
   explicit SumWords(const AggregationSpec& spec);  // of a secure sum, valid, and must outlive it
   int64_t words() const;
   size_t bytes() const;
+  // The words of `partial`, whose rule has sums, as they are sent.
+  std::string Of(const Partial& partial) const;
   // Adds the words of `partial`, whose rule has sums, to `words`, of bytes() bytes.
   void Add(const Partial& partial, std::span<std::byte> words) const;
   // The partial sum whose words these are. That it is possible at all is for Aggregation::Check to tell.
@@ -49,6 +52,8 @@ class SumWords {
   };
   const SharedPart* Shared(size_t part) const;
   void ChoosePlaces(int64_t base_version) const;
+  template <class Word>
+  void AppendAs(const Partial& partial, std::string& words) const;
   template <class Word>
   void AddAs(const Partial& partial, std::span<Word> words) const;
   template <class Word>

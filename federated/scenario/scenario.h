@@ -235,6 +235,7 @@ struct ServerConfig {
   int64_t value_bits = 10;
   int64_t sum_bits = 64;
   int64_t staging_megabytes = 64;   // updates in memory before they spill to an unlinked file
+  std::string partial = "memory";   // memory, disk: where a deployed coordinator's sums are
   bool checkpoint_reports = false;  // updates lie on disk before they are acknowledged
   bool serve_base = true;           // clients may download model.base; else each brings its own
 

@@ -8,6 +8,7 @@
 
 #include "certificates/openssl.h"
 #include "engine/base/check.h"
+#include "federated/aggregation/word_runs.h"
 
 namespace rivulet::secure {
 namespace {
@@ -37,16 +38,6 @@ Status DrawBytes(EVP_CIPHER_CTX* cipher, uint8_t* to, size_t bytes) {
   const bool drawn = EVP_EncryptUpdate(cipher, to, &written, ZeroBlock().data(), static_cast<int>(bytes)) == 1 &&
                      written == static_cast<int>(bytes);
   return drawn ? absl::OkStatus() : OpenSslError("draw a keystream");
-}
-
-template <typename Word>
-void AddWords(Word* words, const Word* mask, size_t count) {
-  for (size_t i = 0; i < count; ++i) words[i] = static_cast<Word>(words[i] + mask[i]);
-}
-
-template <typename Word>
-void SubtractWords(Word* words, const Word* mask, size_t count) {
-  for (size_t i = 0; i < count; ++i) words[i] = static_cast<Word>(words[i] - mask[i]);
 }
 
 }  // namespace
@@ -97,15 +88,11 @@ template <typename Word>
 Status MaskAdder::ApplyTo(std::span<const uint8_t, kCipherKeyBytes> key, MaskSign sign, std::span<Word> words) {
   constexpr size_t kBlockWords = kMaskBlockBytes / sizeof(Word);
   RIVULET_RETURN_IF_ERROR(BeginKeystream(cipher_.get(), key));
-  const Word* const mask = reinterpret_cast<const Word*>(block_.data());
   for (size_t at = 0; at < words.size(); at += kBlockWords) {
     const size_t count = std::min(kBlockWords, words.size() - at);
     RIVULET_RETURN_IF_ERROR(DrawBytes(cipher_.get(), reinterpret_cast<uint8_t*>(block_.data()), count * sizeof(Word)));
-    if (sign == MaskSign::kAdd) {
-      AddWords(words.data() + at, mask, count);
-    } else {
-      SubtractWords(words.data() + at, mask, count);
-    }
+    const std::span<Word> masked = words.subspan(at, count);
+    sign == MaskSign::kAdd ? AddWords(masked, block_.data()) : SubtractWords(masked, block_.data());
   }
   return absl::OkStatus();
 }

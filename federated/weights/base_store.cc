@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "engine/base/file_system.h"
+#include "engine/base/temporary_name.h"
 #include "engine/io/atomic_file.h"
 
 namespace rivulet {
@@ -256,6 +257,19 @@ StatusOr<std::shared_ptr<const Base>> BaseStore::Fetched(const std::string& stem
                   (*came)->digest().Hex(), digest.Hex());
 }
 
+// An aligned copy is written under its base's lock, so that one under way is told from one whose process was killed.
+void BaseStore::RemoveBrokenCopies(const std::string& folder, const Digest& digest,
+                                   std::span<const std::string> names) const {
+  for (const std::string& name : names) {
+    const std::optional<std::string_view> target = TargetOfTemporary(name);
+    if (!target || !target->ends_with(kKept)) continue;
+    const std::string_view stem = target->substr(0, target->size() - std::string_view(kKept).size());
+    if (stem != digest.Hex() && !FileLock::Acquire(JoinPath(folder, stem) + kLock).ok()) continue;
+    const std::string path = JoinPath(folder, name);
+    if (FileSystem::Default().Remove(path).ok()) Note(fmt::format("'{}', an unfinished copy, was removed", path));
+  }
+}
+
 Status BaseStore::MakeRoom(const std::string& folder, const Digest& digest, int64_t most) {
   const int64_t limit = options_.megabytes * 1'000'000, room = limit - most;
   if (room < 0) {
@@ -263,6 +277,7 @@ Status BaseStore::MakeRoom(const std::string& folder, const Digest& digest, int6
                               digest.Hex(), most, limit, folder, HowToGive(digest));
   }
   RIVULET_ASSIGN_OR_RETURN(const std::vector<std::string> names, FileSystem::Default().List(folder));
+  RemoveBrokenCopies(folder, digest, names);
   std::vector<std::tuple<int64_t, int64_t, std::string>> others;  // last use, bytes, path
   int64_t used = 0;
   for (const std::string& name : names) {

@@ -68,6 +68,8 @@ class BaseStore {
   StatusOr<std::shared_ptr<const Base>> Kept(const std::string& path, const Digest& digest);
   StatusOr<std::shared_ptr<const Base>> Fetched(const std::string& stem, const Digest& digest, int64_t most,
                                                 const Download& download);
+  // Those that a killed process has left among `names` of `folder`. The lock of `digest` is held.
+  void RemoveBrokenCopies(const std::string& folder, const Digest& digest, std::span<const std::string> names) const;
   Status MakeRoom(const std::string& folder, const Digest& digest, int64_t most);
   void Note(const std::string& sentence) const;
 

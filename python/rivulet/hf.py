@@ -7,8 +7,9 @@ transformers nor peft is imported: a model is read by its ``state_dict``.
 
 import numbers
 import os
-from typing import Any, Callable, Dict, List, Mapping, Optional, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple, Union
 
+import numpy as np
 import torch
 
 from rivulet._arrays import Array
@@ -90,19 +91,37 @@ def load(model: Any, params: Mapping[str, Array]) -> None:
     RivuletError
         Names a tensor that only one side has, or whose shape differs. The model is then as it was.
     """
-    tensors = _tensors(model)
+    _load(_tensors(model), params)
+
+
+def _load(tensors: Mapping[str, Any], params: Mapping[str, Array], smaller: bool = False) -> None:
+    """`load`; with `smaller`, a model of a smaller rank takes the first rows of A and columns of B."""
     for name in {**tensors, **params}:
         if name not in tensors or name not in params:
             side = "the model" if name not in tensors else "the run"
             raise RivuletError(f"'{name}' is missing in {side}; both sides need the same LoraConfig")
-        if tuple(params[name].shape) != tuple(tensors[name].shape):
+        mine, runs = tuple(tensors[name].shape), tuple(params[name].shape)
+        if mine != runs and not (smaller and _is_first_part(name, mine, runs)):
             raise RivuletError(
-                f"'{name}' is {tuple(params[name].shape)} in the run and {tuple(tensors[name].shape)} in the model; "
-                "both sides need the same LoraConfig"
+                f"'{name}' is {runs} in the run and {mine} in the model; both sides need the same LoraConfig"
+                + (", but for a smaller r at a client" if smaller else "")
             )
     with torch.no_grad():
         for name, array in params.items():
-            tensors[name].copy_(torch.tensor(array))
+            tensors[name].copy_(torch.tensor(array[_part(tensors[name])]))
+
+
+def _is_first_part(name: str, mine: Tuple[int, ...], runs: Tuple[int, ...]) -> bool:
+    """Whether `mine` is the shape of the first ranks of a tensor of the shape `runs`."""
+    kind = next((part for part in name.split(".") if part.startswith("lora_")), "")
+    axis = 0 if kind.endswith("_A") else 1 if kind.endswith("_B") else None
+    if axis is None or len(mine) != len(runs) or len(mine) <= axis:
+        return False
+    return mine[axis] < runs[axis] and all(a == b for at, (a, b) in enumerate(zip(mine, runs)) if at != axis)
+
+
+def _part(tensor: Any) -> Tuple[slice, ...]:
+    return tuple(slice(0, length) for length in tensor.shape)
 
 
 _Told = Union[None, float, Mapping[str, float]]
@@ -125,21 +144,31 @@ class _Adapter(Client):
         self._evaluate = evaluate
 
     def fit(self, params: Dict[str, Array], context: Context) -> Params:
-        load(self.model, params)
+        _load(_tensors(self.model), params, smaller=True)
         torch.manual_seed(context.seed & (1 << 63) - 1)
         told = self._train(self.model, context)
-        trained = _params(self.model)
-        return Params(trained, examples=self.examples, metrics=_metrics(told, "train_loss"))
+        return Params(self._trained(params), examples=self.examples, metrics=_metrics(told, "train_loss"))
+
+    def _trained(self, params: Mapping[str, Array]) -> Dict[str, Array]:
+        """The adapter, in the run's shapes: ranks beyond this model's are 0. Frozen tensors are as they came."""
+        trained: Dict[str, Array] = {}
+        for name, tensor in _tensors(self.model).items():
+            values = tensor.detach().cpu().numpy()
+            if values.shape == params[name].shape:
+                trained[name] = values.copy()
+            elif not tensor.requires_grad:
+                trained[name] = params[name]
+            else:
+                trained[name] = np.zeros_like(params[name])
+                trained[name][_part(tensor)] = values
+        return trained
 
     def evaluate(self, params: Dict[str, Array], context: Context) -> Evaluation:
         if self._evaluate is None:
             raise NotImplementedError
-        load(self.model, params)
+        _load(_tensors(self.model), params, smaller=True)
         told = self._evaluate(self.model, context)
         return Evaluation(examples=self.examples, metrics=_metrics(told, "loss"))
-
-
-_params = params  # whose name a parameter hides
 
 
 def client(
@@ -155,6 +184,9 @@ def client(
     ----------
     model : peft.PeftModel
         The trained model. Only its adapter travels; its base, of any type and on any device, stays this client's own.
+        Its rank may be smaller than the run's, with the same ``lora_alpha / r``: it takes the first ranks of each
+        version, and the others of its update are 0. Under ``server.lora = "stack"`` the version is then still the
+        mean of the clients' products.
     train : callable
         ``train(model, context)`` trains the model in place, by a `transformers.Trainer` or a loop of your own. It gives
         nothing, the training loss, or metrics by name. PyTorch's draws are seeded from ``context.seed`` before.

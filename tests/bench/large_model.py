@@ -1,8 +1,8 @@
 """./bench.sh --large-model: rounds of a large model whose clients change nothing, so that only the exchange costs something.
 
 A coordinator and clients in Python, each a process, in plaintext over loopback. Memory is the peak of anonymous and shared resident
-memory, in multiples of the model; a client's is counted from what Python and gRPC take before it joins. Both ends share the machine's
-cores: of the seconds the ratio to bare gRPC counts, which moves the same bytes before and after."""
+memory, in multiples of the model, without pages of mapped files; a client's is counted from what Python and gRPC take before it joins.
+Both ends share the machine's cores: of the seconds the ratio to bare gRPC counts, which moves the same bytes before and after."""
 
 import argparse
 import json
@@ -22,7 +22,8 @@ BUILD = pathlib.Path(os.environ.get("RIVULET_BUILD", ROOT / "build/release"))
 sys.path.insert(0, str(ROOT / "python"))
 import rivulet  # noqa: E402
 
-MOST_COORDINATOR, MOST_CLIENT, MOST_TIME = 3.5, 3.0, 2.0
+MOST_COORDINATOR = {"memory": 3.5, "disk": 2.3}
+MOST_CLIENT, MOST_TIME = 3.0, 2.0
 TENSORS = 24
 SECONDS = 1_800  # after which a run has failed
 
@@ -39,6 +40,7 @@ partition = {{ clients = {clients} }}
 
 [server]
 clients_per_round = {clients}
+partial = "{partial}"
 """
 
 CLIENT = """
@@ -104,10 +106,10 @@ def seconds_of_rounds(db):
         return [86_400 * seconds for _, seconds in history.execute(columns)]
 
 
-def exchange(folder, size, clients, rounds):
+def exchange(folder, size, clients, rounds, partial):
     values = np.random.default_rng(0).standard_normal(size // 4 // TENSORS, dtype=np.float32)
     rivulet.save_safetensors(folder / "first.safetensors", {f"layer_{i}": values for i in range(TENSORS)})
-    (folder / "large.toml").write_text(SCENARIO.format(rounds=rounds, clients=clients))
+    (folder / "large.toml").write_text(SCENARIO.format(rounds=rounds, clients=clients, partial=partial))
     (folder / "client.py").write_text(CLIENT)
     words = [BUILD / "rivulet", "coordinator", "large.toml", "--listen", "127.0.0.1:0", "--insecure", "--db", "runs.sqlite"]
     with open(folder / "coordinator.err", "w") as errors:
@@ -146,19 +148,22 @@ def main():
     parser.add_argument("--megabytes", type=int, default=756)
     parser.add_argument("--clients", type=int, default=6)
     parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--partial", choices=MOST_COORDINATOR, default="memory", help="server.partial: where the coordinator's sums are")
     parser.add_argument("--folder", help="where the models are written [a temporary folder]")
     options = parser.parse_args()
     size = options.megabytes * 1_000_000 // 4 // TENSORS * TENSORS * 4
     row("model", f"{size / 1e6:.0f} MB float32, {options.clients} clients, {options.rounds} rounds")
     before = bare(options.clients, size)
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-        seconds, (user, system), coordinator, client = exchange(pathlib.Path(folder), size, options.clients, options.rounds)
+        folder = pathlib.Path(folder)
+        seconds, (user, system), coordinator, client = exchange(folder, size, options.clients, options.rounds, options.partial)
     ruler = statistics.mean((before, bare(options.clients, size)))
+    most = MOST_COORDINATOR[options.partial]
     usual = statistics.median(seconds[1:] or seconds)
     row("seconds a round", " ".join(f"{each:.1f}" for each in seconds))
     row("bare gRPC, the same bytes", f"{ruler:.1f} s")
     row("round, over bare gRPC", f"{usual / ruler:.2f}", mark=MOST_TIME, reached=usual <= MOST_TIME * ruler)
-    row("coordinator's memory", f"{coordinator:.2f} models", mark=MOST_COORDINATOR, reached=coordinator <= MOST_COORDINATOR)
+    row("coordinator's memory", f"{coordinator:.2f} models", mark=most, reached=coordinator <= most)
     row("a client's memory", f"{client:.2f} models", mark=MOST_CLIENT, reached=client <= MOST_CLIENT)
     row("coordinator's processor time", f"{user + system:.1f} s", f"{100 * system / max(user + system, 1e-9):.0f} % in the kernel")
 

@@ -1026,6 +1026,19 @@ class KeyEffects(RivuletTest):
         self.assertTrue(self.spooled(1))
         self.assertFalse(self.spooled(64))
 
+    def test_server__partial(self):
+        def unnamed(place):
+            """Whether a coordinator that listens has a file without a name in its memory, reserved for sums."""
+            process = self.start("coordinator", self.scenario, "--listen", "127.0.0.1:0", "--insecure", "--db",
+                                 self.path(f"{place}.sqlite"), *self.sets({"server.partial": place}))
+            self.assertIn("listening", process.stdout.readline())
+            maps = pathlib.Path(f"/proc/{process.pid}/maps").read_text().splitlines()
+            process.kill()
+            return any(str(self.folder) in line and line.endswith("(deleted)") for line in maps)
+
+        self.assertTrue(unnamed("disk"))
+        self.assertFalse(unnamed("memory"))
+
     def test_data__name(self):
         alone = {"data.partition.clients": 1, "server.clients_per_round": 1}
         self.run_rivulet("data", "partition", self.scenario, "--out", self.path("alone"), *self.sets(alone), code=0)

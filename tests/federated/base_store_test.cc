@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <utility>
@@ -145,6 +146,22 @@ TEST_F(OddBaseTest, Aligned_NoRoomForACopy_IsTheBaseItself) {
   ASSERT_OK(WriteFileAtomically(FileSystem::Default(), folder_.path() + "/kept/file", ""));
   BaseStore nowhere({.folder = folder_.path() + "/kept/file"});
   EXPECT_EQ(nowhere.Aligned(odd_), odd_);
+}
+
+TEST_F(OddBaseTest, CopyOfAKilledProcess_IsRemovedAndOneUnderWayIsNot) {
+  const std::string end = ".safetensors.tmp-0123456789abcdef", other(64, 'a'), third(64, 'b');
+  std::filesystem::create_directories(folder_.path() + "/kept");
+  const auto at = [&](const std::string& name) { return folder_.path() + "/kept/" + name; };
+  const std::string own = Kept(*odd_, end.c_str()), left = at(other + end), under_way = at(third + end),
+                    foreign = at("notes.txt.tmp-0123456789abcdef");
+  for (const std::string& path : {own, left, under_way, foreign}) std::ofstream(path) << "half";
+  ASSERT_OK_AND_ASSIGN(const auto lock, FileLock::Acquire(at(third + ".lock")));
+  EXPECT_TRUE(IsAligned(*Store(8).Aligned(odd_)));
+  EXPECT_FALSE(std::filesystem::exists(own));
+  EXPECT_FALSE(std::filesystem::exists(left));
+  EXPECT_TRUE(std::filesystem::exists(under_way));
+  EXPECT_TRUE(std::filesystem::exists(foreign));
+  EXPECT_THAT(notes_, ::testing::Contains(HasSubstr("an unfinished copy, was removed")).Times(2));
 }
 
 TEST_F(OddBaseTest, Given_IsUsedByItsAlignedCopy) {

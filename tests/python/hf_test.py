@@ -10,16 +10,16 @@ import rivulet
 NAMES = ["base_model.model.classifier.weight", "base_model.model.dense.lora_A.weight", "base_model.model.dense.lora_B.weight"]
 
 
-def torn_model():
+def torn_model(rank=2, inputs=4, outputs=5):
     """A module with the structure and names of a PEFT model: a Linear with an adapter, and one that is saved whole."""
     import torch
 
     class Wrapped(torch.nn.Module):
         def __init__(self):
             super().__init__()
-            self.base_layer = torch.nn.Linear(4, 5)
-            self.lora_A = torch.nn.ModuleDict({"default": torch.nn.Linear(4, 2, bias=False)})
-            self.lora_B = torch.nn.ModuleDict({"default": torch.nn.Linear(2, 5, bias=False)})
+            self.base_layer = torch.nn.Linear(inputs, outputs)
+            self.lora_A = torch.nn.ModuleDict({"default": torch.nn.Linear(inputs, rank, bias=False)})
+            self.lora_B = torch.nn.ModuleDict({"default": torch.nn.Linear(rank, outputs, bias=False)})
             torch.nn.init.zeros_(self.lora_B["default"].weight)
 
         def forward(self, x):
@@ -28,8 +28,8 @@ def torn_model():
     class Saved(torch.nn.Module):
         def __init__(self):
             super().__init__()
-            self.original_module = torch.nn.Linear(5, 3, bias=False)
-            self.modules_to_save = torch.nn.ModuleDict({"default": torch.nn.Linear(5, 3, bias=False)})
+            self.original_module = torch.nn.Linear(outputs, 3, bias=False)
+            self.modules_to_save = torch.nn.ModuleDict({"default": torch.nn.Linear(outputs, 3, bias=False)})
 
         def forward(self, x):
             return self.modules_to_save["default"](x)
@@ -143,6 +143,58 @@ class Adapters(packaged.ProgramTest):
         self.assertEqual(len(dropped), 3)
         losses = [row["train_loss"] for row in run.history.rows("SELECT train_loss FROM rounds ORDER BY round")]
         self.assertLess(losses[-1], losses[0])
+
+    def test_clients_of_ranks_4_8_and_16_stack_to_the_mean_of_their_products(self):
+        import numpy as np
+        import torch
+
+        ranks = dict(zip(("client-00000", "client-00001", "client-00002"), (4, 8, 16)))
+        inputs, outputs = 16, 24  # no product has a rank beyond 16, so that the cut drops nothing
+
+        def moves(rank):
+            draws = np.random.default_rng(rank)
+            return [draws.normal(0, 0.1, shape).astype(np.float32) for shape in ((rank, inputs), (outputs, rank))]
+
+        def moved(model, context):
+            dense = model.base_model.model.dense
+            factors = dense.lora_A["default"].weight, dense.lora_B["default"].weight
+            with torch.no_grad():
+                for factor, move in zip(factors, moves(ranks[context.client])):
+                    factor += torch.tensor(move)
+
+        scenario = {
+            "run": {"name": "ranks", "rounds": 2, "keep_models": "all"},
+            "data": {"partition": {"clients": 3}},
+            "server": {"clients_per_round": 3, "lora": "stack"},
+        }
+        run = rivulet.simulate(
+            {**rivulet.hf.scenario(torn_model(16, inputs, outputs)), **scenario},
+            client_fn=lambda name: rivulet.hf.client(torn_model(ranks[name], inputs, outputs), moved, examples=8),
+            workers=1,
+        )
+        for round in (1, 2):
+            a, b = (run.model(round - 1)[name].astype(np.float64) for name in NAMES[1:])
+            products = [(b[:, :rank] + by_b) @ (a[:rank] + by_a) for rank in ranks.values() for by_a, by_b in [moves(rank)]]
+            a, b = (run.model(round)[name].astype(np.float64) for name in NAMES[1:])
+            np.testing.assert_allclose(b @ a, sum(products) / 3, rtol=0, atol=1e-6)
+        dropped = [row["value"] for row in run.history.rows("SELECT value FROM metrics WHERE name = 'server/lora_dropped'")]
+        self.assertLess(max(dropped), 1e-9)
+
+    def test_a_client_of_a_smaller_rank_sends_zeros_beyond_it(self):
+        import numpy as np
+
+        runs = {name: np.ones(shape, np.float32) for name, shape in zip(NAMES, ((3, 5), (6, 4), (5, 6)))}
+        came = rivulet.hf.client(torn_model(), trained, examples=8).fit(dict(runs), rivulet.Context(client="a")).arrays
+        for name, first, rest in ((NAMES[1], np.s_[:2], np.s_[2:]), (NAMES[2], np.s_[:, :2], np.s_[:, 2:])):
+            self.assertEqual(came[name].shape, runs[name].shape)
+            self.assertFalse((came[name][first] == 1).all(), name)
+            self.assertTrue((came[name][rest] == 0).all(), name)
+        model = torn_model()
+        model.base_model.model.dense.lora_A.requires_grad_(False)
+        came = rivulet.hf.client(model, trained, examples=8).fit(dict(runs), rivulet.Context(client="a")).arrays
+        self.assertTrue((came[NAMES[1]] == 1).all(), "a frozen A is sent as it came")
+        with self.assertRaisesRegex(rivulet.RivuletError, "but for a smaller r at a client"):
+            rivulet.hf.client(torn_model(7), trained, examples=8).fit(dict(runs), rivulet.Context(client="a"))
 
     def test_a_client_measures_a_version(self):
         client = rivulet.hf.client(torn_model(), trained, lambda model, context: {"loss": 2.5, "exact_match": 0.5}, examples=8)

@@ -147,6 +147,13 @@ std::vector<Key> VersionKeys() {
           "Uploads held in memory while they arrive; beyond it they wait in an unlinked file.")
           .Between(1, 1 << 20)
           .Operation(),
+      Key("server.partial", RIVULET_FIELD(server.partial), "\"disk\"",
+          "Place of a deployed coordinator's sums, 8 bytes a trainable value: its memory, or an unlinked file beside "
+          "the history. The file is reserved when the run starts and goes with the process. The versions are the "
+          "same to the bit.")
+          .OneOf({"memory", "disk"})
+          .Operation()
+          .When("privacy.secure", SumsPlainly, "privacy.secure is \"none\""),
       Key("server.checkpoint_reports", RIVULET_FIELD(server.checkpoint_reports), "true",
           "Writes a deployed client's update to the coordinator's disk before it is acknowledged, so that a restarted "
           "coordinator does not ask for it again. It costs a synced file an update. Otherwise clients send the open "

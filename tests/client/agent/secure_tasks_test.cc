@@ -93,7 +93,7 @@ TEST_F(SecureTasksTest, WhileACallHangs_TrainingAndPollsGoOn) {
   EXPECT_EQ(tasks_.InHand()[0].step, 0);
   EXPECT_FALSE(tasks_.InHand()[0].held);
   EXPECT_FALSE(tasks_.HasLongAnswer());
-  tasks_.SetWords(task_.id, std::vector<std::byte>(8), {});
+  tasks_.SetWords(task_.id, std::string(8, 0), {});
   EXPECT_THAT(tasks_.TakeEnded(), IsEmpty());
   EXPECT_OK(tasks_.rejected());
   coordinator_.LetThrough();

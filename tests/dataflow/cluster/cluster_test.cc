@@ -1,11 +1,13 @@
 // Sessions over real processes: the bits of one process, and what happens when a task is gone.
 #include <atomic>
 #include <chrono>
+#include <set>
 #include <thread>
 
 #include "dataflow/cluster/cluster_spec.h"
 #include "dataflow/cluster/task_server.h"
 #include "dataflow/session/session.h"
+#include "proto/graph/run_metadata.pb.h"
 #include "tests/dataflow/cluster/task_process.h"
 #include "tests/dataflow/distributed/random_graph.h"
 
@@ -190,6 +192,28 @@ TEST_F(TwoProcesses, ExtendPartialRunResetAndRefusals_ReachTheClient) {
   printing.AddNode("Print", {one, one}, {{"message", "hello"}}, "print");
   ASSERT_OK(printing.status());
   EXPECT_THAT(processes_.Open(std::move(prints)), StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("'print'")));
+}
+
+TEST_F(TwoProcesses, TracedStep_HasTheNodesOfBothTasks) {
+  ASSERT_OK_AND_ASSIGN(const auto session, processes_.Open(graph_.Clone()));
+  ASSERT_OK(session->Run({}, {}, {"init"}));
+  const Session::Feeds feeds = {{"x", Tensor::Of<float>({1}, {3})}};
+  proto::RunMetadata metadata;
+  RunOptions options;
+  ASSERT_OK(session->RunWith(options, feeds, {"y"}, {}, &metadata));
+  EXPECT_EQ(metadata.step_stats().dev_stats_size(), 0);
+  options.trace = options.output_partition_graphs = true;
+  ASSERT_OK_AND_ASSIGN(const auto values, session->RunWith(options, feeds, {"y"}, {}, &metadata));
+  EXPECT_EQ(values[0].flat<float>()[0], 9);
+  std::set<std::string> devices, ops;
+  for (const proto::DeviceStepStats& device : metadata.step_stats().dev_stats())
+    if (device.node_stats_size() > 0) devices.insert(device.device());
+  for (const proto::GraphDef& graph : metadata.partition_graphs())
+    for (const proto::NodeDef& node : graph.node()) ops.insert(node.op());
+  EXPECT_THAT(devices, ::testing::ElementsAre("/job:worker/replica:0/task:0/device:CPU:0",
+                                              "/job:worker/replica:0/task:1/device:CPU:0"));
+  EXPECT_EQ(metadata.partition_graphs_size(), 2);
+  EXPECT_THAT(ops, ::testing::IsSupersetOf({"Mul", "AddV2", "_Send", "_Recv"}));
 }
 
 TEST(ClusterSpecTest, TextOfAnotherForm_IsRefused) {

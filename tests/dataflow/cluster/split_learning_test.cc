@@ -8,6 +8,7 @@
 #include "engine/gradients/gradients.h"
 #include "engine/optimizers/apply_gradients.h"
 #include "engine/variables/variables.h"
+#include "proto/graph/run_metadata.pb.h"
 #include "tests/dataflow/cluster/task_process.h"
 #include "tests/dataflow/distributed/random_graph.h"
 #include "tests/engine/data/data_test.h"
@@ -272,6 +273,19 @@ TEST_F(SplitLearning, BoundData_OutliveAResetAndAreThereForIsolatedSessions) {
   }
   ASSERT_OK_AND_ASSIGN(const auto session, Open(cut.graph));
   EXPECT_OK(session->Run({}, {}, {"features/start", "labels/start"}).status());
+}
+
+TEST_F(SplitLearning, TaskWithAList_GivesNoTrace) {
+  const SplitModel cut(true);
+  const auto guest = Serve("guest", "labels", "loss\n" + cut.gradient), host = Serve("host", "features", "activations");
+  ASSERT_OK_AND_ASSIGN(const auto session, Open(cut.graph));
+  ASSERT_OK(cut.Train(*session, 1).status());
+  proto::RunMetadata metadata;
+  RunOptions options;
+  options.trace = options.output_partition_graphs = true;
+  ASSERT_OK(session->RunWith(options, {}, {"loss"}, {cut.train}, &metadata));
+  EXPECT_EQ(metadata.step_stats().dev_stats_size(), 0);
+  EXPECT_EQ(metadata.partition_graphs_size(), 0);
 }
 
 TEST_F(SplitLearning, RoundedTransfers_NeedNoOtherList) {

@@ -315,6 +315,7 @@ std::vector<Effect> OwnEffects() {
       {"server.value_bits", "4", [](auto& s) { return s.server.value_bits == 4; }},
       {"data.name", "ward", [](auto& s) { return s.data.name == "ward"; }},
       {"server.staging_megabytes", "1", [](auto& s) { return s.server.staging_megabytes == 1; }},
+      {"server.partial", "\"disk\"", [](auto& s) { return s.server.partial == "disk"; }},
       {"server.checkpoint_reports", "true", [](auto& s) { return s.server.checkpoint_reports; }},
       {"server.serve_base",
        "false",
@@ -523,12 +524,12 @@ TEST(ScenarioKeys, TheirClassIsWhatTheyDecide) {
     if (key.key_class == KeyClass::kPlace) place.push_back(key.name);
   }
   EXPECT_THAT(operation,
-              ::testing::ElementsAre("run.rounds", "run.stop", "run.patience", "run.keep_models", "run.durability",
-                                     "run.cache_megabytes", "server.min_clients", "server.min_reports",
-                                     "server.deadline", "server.lease", "server.presence", "server.max_attempts",
-                                     "server.staging_megabytes", "server.checkpoint_reports", "server.serve_base",
-                                     "privacy.epsilon", "privacy.delta", "evaluation.every", "evaluation.batch_size",
-                                     "evaluation.federated_every", "evaluation.federated_clients"));
+              ::testing::ElementsAre(
+                  "run.rounds", "run.stop", "run.patience", "run.keep_models", "run.durability", "run.cache_megabytes",
+                  "server.min_clients", "server.min_reports", "server.deadline", "server.lease", "server.presence",
+                  "server.max_attempts", "server.staging_megabytes", "server.partial", "server.checkpoint_reports",
+                  "server.serve_base", "privacy.epsilon", "privacy.delta", "evaluation.every", "evaluation.batch_size",
+                  "evaluation.federated_every", "evaluation.federated_clients"));
   EXPECT_THAT(place, ::testing::ElementsAre("model.graph", "model.onnx", "model.arrays", "model.base", "model.weights",
                                             "model.columns", "data.train", "data.test", "data.tests", "data.validation",
                                             "data.partition.distribution", "client.input_graph", "algorithm.graph",

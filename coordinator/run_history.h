@@ -1,4 +1,4 @@
-// A run's history, open for questions that come at any time: it closes when the last of them is answered.
+// A run's history, open for queries at any time: it closes when the last of them is answered.
 #pragma once
 
 #include <memory>
@@ -33,7 +33,7 @@ class RunHistory {
     return answer;
   }
 
-  // What matters is committed; a log that cannot be folded into the file stays beside it and loses nothing.
+  // Waits for running queries. All rows are committed; a log that cannot be merged into the file stays beside it.
   void Close() EXCLUDES(mutex_) {
     {
       MutexLock lock(mutex_);

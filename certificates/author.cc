@@ -74,7 +74,7 @@ StatusOr<std::string> ParseAuthor(std::string_view text) {
   ERR_clear_error();
   if (size < static_cast<int>(kAuthorBytes)) return refuse();
   author.resize(kAuthorBytes);
-  // The decoder takes blanks and other padding too; an author has one text.
+  // The decoder accepts blanks and other padding too; an author has only one text.
   if (AuthorText(author) != text) return refuse();
   return author;
 }

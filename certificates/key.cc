@@ -11,7 +11,7 @@
 namespace rivulet {
 namespace {
 
-// Without this OpenSSL would ask on the terminal, and a service would wait there for ever.
+// Without this OpenSSL would ask on the terminal, and a service would wait there forever.
 int RefusePassword(char*, int, int, void* asked) {
   *static_cast<bool*>(asked) = true;
   return -1;
@@ -94,7 +94,7 @@ StatusOr<KeyHandle> PublicKeyOf(std::string_view text) {
   const int size = EVP_DecodeBlock(reinterpret_cast<unsigned char*>(der.data()),
                                    reinterpret_cast<const unsigned char*>(text.data()), static_cast<int>(text.size()));
   const auto* bytes = reinterpret_cast<const unsigned char*>(der.data());
-  // The decoder counts the padding as bytes; what is read says itself where it ends.
+  // The decoder counts the padding as bytes; the DER structure itself ends before it.
   KeyHandle key(size <= 0 ? nullptr : d2i_PUBKEY(nullptr, &bytes, size));
   ERR_clear_error();
   if (key == nullptr) return InvalidArgument("'{}' is not a public key in base64", text.substr(0, 80));
@@ -105,7 +105,7 @@ bool SameKeyPair(EVP_PKEY* a, EVP_PKEY* b) {
   const bool equal = EVP_PKEY_eq(a, b) == 1;
   ERR_clear_error();
   if (equal || EVP_PKEY_get_base_id(a) != EVP_PKEY_RSA || EVP_PKEY_get_base_id(b) != EVP_PKEY_RSA) return equal;
-  // Whoever knows one pair of exponents of a modulus has its factors.
+  // A known pair of exponents of a modulus reveals its factors.
   BIGNUM *of_a = nullptr, *of_b = nullptr;
   EVP_PKEY_get_bn_param(a, OSSL_PKEY_PARAM_RSA_N, &of_a);
   EVP_PKEY_get_bn_param(b, OSSL_PKEY_PARAM_RSA_N, &of_b);

@@ -70,8 +70,9 @@ class VersionWriter {
   struct Options {
     Durability durability = Durability::kRound;
     bool keep_all_models = false;
-    bool keep_best_model = false;           // that of the greatest worth, besides the newest; the first of equals
-    std::map<int64_t, double> worths;       // of written versions, as in WorthOf; one with a file may be the best
+    bool keep_best_model = false;  // that of the greatest worth, besides the newest; the first of equals
+    std::map<int64_t, double>
+        worths;  // worths of the written versions, as in WorthOf; one of those that have a file may be the best
     int64_t most_pending_bytes = 64 << 20;  // of rows and of models to be kept; beyond it all is written at once
     // Receives attempts that are durable now, in the order of Add, on the writing thread; null: none.
     std::function<void(std::span<const PendingAttempt>)> on_written;

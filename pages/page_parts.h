@@ -42,7 +42,7 @@ std::string RunPath(const std::string& place, const std::string& run_id);  // Pa
 std::string StatusHtml(const std::string& status);
 // A reason below the status, which a narrow screen shows too; "" for "".
 std::string WhyHtml(const std::string& reason);
-std::string Chip(const std::string& name, const std::string& value);  // "name value" in a frame; "" for an empty one
+std::string Chip(const std::string& name, const std::string& value);  // "name value" in a frame; either may be empty
 // UTC, "2025-01-31T14:25:30.123Z", which a script shows in the reader's zone; the UTC stays in the tooltip.
 std::string TimeHtml(const std::string& utc);
 std::string Share(const std::optional<double>& value);  // four digits; "" for nullopt

@@ -152,7 +152,7 @@ Status ImportRuns(const ImportRunsOptions& options) {
   };
   if (const Status status = import(); !status.ok()) {
     for (const std::string& path : written) fs.Remove(path).IgnoreError();
-    for (const RunFiles& run : taken) rmdir(RunFolder(*history, run.run_id).c_str());  // a folder with other files stays
+    for (const RunFiles& run : taken) rmdir(RunFolder(*history, run.run_id).c_str());  // foreign files keep theirs
     return status;
   }
   PrintRows(table, options.history.json, true, "it has no runs");

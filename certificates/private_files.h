@@ -53,7 +53,7 @@ class Delivery {
   bool IsTaken() const;
   // ALREADY_EXISTS if its place is taken.
   Status CheckFree() const;
-  // Writes and syncs the files; a failed call removes what it wrote. `files` is a single one for kFile. `top` is the
+  // Writes and syncs the files; a failed call removes its own files. `files` is a single one for kFile. `top` is the
   // folder in an archive, `seconds` (since 1970 UTC) the time of its files.
   Status Stage(std::string_view serial, const std::vector<DeliveredFile>& files, std::string_view top, int64_t seconds);
   bool IsStaged(std::string_view serial) const;

@@ -8,7 +8,7 @@
 
 namespace rivulet {
 
-enum class CertificatePurpose { kConnect, kServe };  // what the certificate's owner does
+enum class CertificatePurpose { kConnect, kServe };  // the certificate's owner connects, or serves
 
 // Facts (engine/base/error_facts.h) of a refusal because the certificate is revoked: its serial and "client/ID". Only
 // for certificates signed by the authority, because anyone may write a serial into a self-made certificate.

@@ -37,7 +37,7 @@ class WatchedIdentity {
   // Reads the folder at once.
   std::shared_ptr<const NodeIdentity> Look();
 
-  // The present warnings, a sentence each, as `tell` got them, for a node's status.
+  // The present warnings, a sentence each, like those passed to `tell`, for a node's status.
   std::vector<std::string> Warnings();
 
   const Clock& clock() const { return clock_; }

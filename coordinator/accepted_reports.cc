@@ -126,7 +126,7 @@ Status AcceptedReports::CountUpdate(const LeftReport& left) {
   return result.kind == SubmitResult::Kind::kRefused ? FailedPrecondition("{}", result.reason) : absl::OkStatus();
 }
 
-// The site may be gone for good, so its stored partial sum is read again as it was first received.
+// The site may be gone for good, so its stored partial sum is read again like a new one.
 Status AcceptedReports::CountPartial(const KeptPartial& left) {
   RIVULET_ASSIGN_OR_RETURN(const KeptReport report, store_.Read(left));
   int64_t base_version = 0;

@@ -27,8 +27,8 @@ class ClientStates {
                const std::vector<TaskId>& folded, std::optional<int64_t> oldest);
   bool stores() const { return store_ != nullptr; }
 
-  // The task whose proposal is the state that such a task starts from; "": none. A version is measured with the states
-  // that clients had when it was made, even if they have trained since.
+  // The task whose proposal is the initial state of such a task; "": none. A version is measured with the states at the
+  // time when it was made, even if clients have trained since.
   TaskId Of(TaskKind kind, const std::string& client_id, int64_t base_version) const;
   bool HadOwn(const std::string& client_id, int64_t version) const;
   // Records that the state which this task started from is lost.

@@ -9,7 +9,7 @@
 namespace rivulet {
 namespace {
 
-// Apart from these, refusals are counted: no other limit bounds what strangers add to the history.
+// Rows per minute, besides a count of the rest: no other limit bounds how much strangers write to the history.
 constexpr size_t kMostRefusalsInAMinute = 1;
 
 TaskOutcome OutcomeOf(const ClientRoundRow& row) {

@@ -43,7 +43,7 @@ class ClientRounds {
   // As RunMachine::MayJoin.
   virtual Status MayJoin(const std::string& client_id, int64_t others) = 0;
   virtual std::pair<int64_t, int64_t> NextDraw() = 0;
-  // Makes these clients members, reached through `via`. Until the run has begun, gives what it waits for; then "".
+  // Makes these clients members, reached through `via`. Gives the reason of a wait until the run has begun; then "".
   virtual std::string Join(std::vector<std::string> client_ids, const std::string& via) = 0;
   virtual void LoseSite(const std::string& site) = 0;
   // Removes the member, for `reason`.

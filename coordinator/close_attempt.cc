@@ -24,7 +24,7 @@ std::vector<ReportedLoss> ReportedLosses(const AttemptJob& job) {
   return told;
 }
 
-// What selectors remember of this attempt's clients.
+// The figures of this attempt's clients for later selections.
 std::vector<CommitDone::Reported> ReportedBy(const ClosedAttempt& attempt, const CoordinatorOptions& options) {
   std::vector<CommitDone::Reported> reported;
   for (const auto& [lease, facts] : attempt.tasks) {
@@ -92,7 +92,7 @@ VersionWriter::Options AttemptCloser::WriterOptions() {
   return options;
 }
 
-// Clients with an update in it may drop what they kept for a crash.
+// Clients with an update in it may drop their copies for a crash.
 void AttemptCloser::OnWritten(std::span<const PendingAttempt> attempts) {
   for (const PendingAttempt& pending : attempts) {
     around_.clients.Written(pending);

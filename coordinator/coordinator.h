@@ -64,8 +64,8 @@ struct CoordinatorObserver {
   std::function<void(const RoundReport&)> on_round;
   std::function<void(const EvaluationReport&)> on_evaluation;
   std::function<void(const Status&)> on_finished;  // OK: finished
-  // Events for an operator: clients that join or are refused, missing updates, and, after a minute without news, what
-  // the run waits for. Not each of them is a row.
+  // Events for an operator: clients that join or are refused, missing updates, and, after a minute without news, the
+  // reason of the wait. Not each of them is a row.
   std::function<void(const EventRow&)> on_event;
   std::function<void(const std::string&)> on_action;  // every action of the round machine, as text (tests)
 };

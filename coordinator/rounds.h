@@ -152,7 +152,7 @@ class Rounds final : public ClientRounds {
   }
   std::shared_ptr<Attempt> AttemptOf(const TaskId& task) REQUIRES(mutex_);  // of an open task; null: none
   TaskEntry* EntryOf(const TaskId& task) REQUIRES(mutex_);                  // in an open attempt; null: it is in none
-  // Whether a site's claim to this task can be true of the version from which the task starts now.
+  // Whether a site that lists this task can have received it with its present base version.
   bool MayHave(const TaskId& task) REQUIRES(mutex_);
   void BeginAttempt(TaskKind kind, int64_t round, int64_t number) REQUIRES(mutex_);
   void BeginTask(const Offer& offer) REQUIRES(mutex_);

@@ -6,7 +6,7 @@
 namespace rivulet {
 namespace {
 
-constexpr TimeMs kQuiet = 60'000;  // after so long without news, the run reports what it waits for
+constexpr TimeMs kQuiet = 60'000;  // after so long without news, the run reports the reason of its wait
 
 }  // namespace
 

@@ -94,7 +94,7 @@ void Rounds::Stop() {
   Feed(Operator{});
 }
 
-// Each text says what the run waits for, and until when.
+// Each text gives the reason of a wait, and its end.
 std::string Rounds::WhatIsAwaited() {
   if (machine_.over()) return machine_.reason();
   if (machine_.phase() != Phase::kTraining) return machine_.Awaited(clock_.Now());

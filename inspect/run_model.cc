@@ -79,8 +79,8 @@ StatusOr<RunModel> FindRunModel(const std::string& db, const std::string& what) 
         "the model of round {}{} of run '{}' was not kept; the models of rounds {} were (run.keep_models decides)",
         wanted, round == "best" ? ", the best," : "", run.run_id, Join(kept, ", "));
   }
-  // The history may have been copied here with its models: the file is looked for in its run's models folder, whatever
-  // path the row has.
+  // The history may have been copied here with its models: the file is looked for in its run's models folder, for any
+  // path in the row.
   const std::string file = model->path.substr(model->path.rfind('/') + 1);
   const std::string folder = History::ModelsFolder(history->real_path(), run.run_id);
   return RunModel{run.run_id, wanted, JoinPath(FolderOf(history->real_path()), JoinPath(folder, file)), run.config};

@@ -20,7 +20,7 @@ struct NetworkAddress {
   bool IsLoopback() const;  // 127.0.0.0/8, ::1 or "localhost"
   std::string ToString() const;
 };
-// INVALID_ARGUMENT says what is wrong with `text`.
+// INVALID_ARGUMENT names the fault of `text`.
 StatusOr<NetworkAddress> ParseAddress(std::string_view text);
 
 // Whether gRPC's text for the other end of a connection is loopback: "ipv4:127.0.0.1:4711", "ipv6:%5B::1%5D:4711".

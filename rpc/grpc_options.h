@@ -15,7 +15,7 @@ namespace rivulet {
 
 inline constexpr int kPingEveryMs = 30'000;          // each end pings the other
 inline constexpr int kPingTimeoutMs = 20'000;        // no answer: the connection is lost
-inline constexpr int kPingsAllowedEveryMs = 10'000;  // what a server tolerates: well below kPingEveryMs
+inline constexpr int kPingsAllowedEveryMs = 10'000;  // a server's tolerance: well below kPingEveryMs
 inline constexpr int kMaxMessageBytes = 1 << 20;     // the payload of a stream's message, with its head
 // How far a stream may be sent ahead of its reader; limits an upload's memory in a server.
 inline constexpr int kStreamWindowBytes = 512 << 10;

@@ -32,7 +32,7 @@ StatusOr<AbortRule> AbortRuleOf(std::string_view text);
 // The counts of one version. Thread-safe; a request costs a logarithm and an atomic addition.
 class ComparedSide {
  public:
-  // Every end without an answer is an error, except that of a caller who has gone.
+  // Every end without an answer is an error, unless the caller has gone.
   void Tell(const Status& status, const RequestTimes& times);
 
  private:

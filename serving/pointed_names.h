@@ -1,5 +1,5 @@
-// Served names as the rows of a history's pointers give them: labels with their targets, steps back, and the targets
-// whose files must be kept. Pure functions over rows; no file, no lock.
+// Served names by the rows of a history's pointers: labels with their targets, steps back, and the targets whose files
+// must be kept. Pure functions over rows; no file, no lock.
 #pragma once
 
 #include <map>

@@ -71,7 +71,7 @@ MeasuredSet::MeasuredSet(const Plan& plan, const std::string& set) : set_(set) {
 }
 
 // A rate is exact through the bools that it is the mean of. They are fetched instead and summed as integers, and their
-// number is the total, whatever shape the batch got on the way.
+// number is the total, for any shape of the batch.
 MeasuredSet::Fetched MeasuredSet::FetchedFor(const Graph& graph, const std::string& name, const std::string& tensor) {
   const std::optional<Output> ones = OnesOfRate(graph, tensor);
   if (!ones) return {name, tensor};

@@ -61,8 +61,8 @@ class SecureTasks final : public StepWork {
   // Its training failed: its secrets are erased.
   void Drop(const TaskId& task) EXCLUDES(mutex_);
 
-  // StepWork. Take also answers what it can; Answer alone is for steps without an input. During a training, words of
-  // more than kMostWordsBeside bytes wait: their upload would delay the renewal of the training's lease.
+  // StepWork. Take also answers all ready steps; Answer alone is for steps without an input. During a training, words
+  // of more than kMostWordsBeside bytes wait: their upload would delay the renewal of the training's lease.
   std::vector<TaskProgress> InHand() const override EXCLUDES(mutex_);
   void Take(const Caller& caller, const PollReply& reply, bool beside) override EXCLUDES(calls_mutex_, mutex_);
   void Answer(const Caller& caller, bool beside) override EXCLUDES(calls_mutex_, mutex_);

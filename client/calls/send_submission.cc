@@ -7,7 +7,7 @@
 namespace rivulet {
 
 // Staged bytes may come from this process's last connection, from an earlier process or another one of this name, and
-// may differ. They are compared block by block, so that only different blocks are sent, whoever sent the rest.
+// may differ. They are compared block by block, so only different blocks are sent, for any sender of the rest.
 StatusOr<SubmitResult> SendSubmission(CoordinatorApi& api, const Caller& caller, const Submission& submission,
                                       std::span<const std::byte> bytes, const BlockCrcs& crcs,
                                       const SendOptions& options) {

@@ -18,7 +18,7 @@ class GraphNumbers {
   void SetRound(uint64_t round) { numbers_[BufferTable::kRound] = static_cast<double>(round); }
   void SetSteps(uint64_t steps) { numbers_[BufferTable::kSteps] = static_cast<double>(steps); }
   // Sets a task's begin: its round, its numbers, which an update also declares because its weight may depend on them,
-  // and 0 for later measures and declarations. INVALID_ARGUMENT: a number that the plan reads is missing or NaN.
+  // and 0 for later measures and declarations. INVALID_ARGUMENT: a number that the plan reads is missing or not finite.
   Status Begin(const Task& task, Scalars& declared);
   // Sets the passes' measures so far, for graphs that read them.
   void Tell(const Scalars& declared);

@@ -32,10 +32,10 @@ namespace rivulet {
 //   <variable>             its slice of the params buffer
 //   base_params/<variable> its slice of the base model: of an instance over that
 //                          (of segment base: under both names the base's own values)
-//   state/NAME/<variable>  its slice of what the client keeps; as well slots/0/<variable>, broadcast/NAME/<variable>
+//   state/NAME/<variable>  its slice of the client's state; likewise slots/0/<variable>, broadcast/NAME/<variable>
 //   grads/<variable>       its slice of the grads buffer; trainable variables only
 //   other_grads/<variable> the same of a second gradient (LocalPass::other_gradient_by)
-//   params, slots/0, …     flat, as federated/plan/README.md says
+//   params, slots/0, …     flat, as in federated/plan/README.md
 //
 // A step also runs the model's own updates (ModelDef::train_updates), after the gradients and before the pass's step.
 // Thread-safe. Compiling happens under the lock: workers that want the same program wait instead of compiling it again.

@@ -21,9 +21,9 @@ struct SitePartial {
 int64_t MostSitePartialBytes(const AggregationSpec& spec);
 
 // Reads a complete upload: records (federated/updates/task_records.h), then a partial sum. Its sender vouches for
-// many clients, and their single updates cannot be checked any more. What is checked: the sum is of this spec,
-// starts from `base_version` and contains exactly the tasks of its records; weights and scalars equal the declared
-// ones; no sum exceeds what such weights allow. INVALID_ARGUMENT, DATA_LOSS: an error for the sender.
+// many clients, and their single updates cannot be checked any more. The checks: the sum is of this spec, starts
+// from `base_version` and contains exactly the tasks of its records; weights and scalars equal the declared ones;
+// no sum exceeds the bound of such weights. INVALID_ARGUMENT, DATA_LOSS: an error for the sender.
 // RESOURCE_EXHAUSTED: the disk is full, for a rule that stores all updates, or for sums in `files`; null: in
 // memory.
 StatusOr<SitePartial> ReadSitePartial(std::span<const std::byte> bytes, const AggregationSpec& spec,

@@ -26,8 +26,8 @@ class ClientBook {
   void Left(const std::string& client_id);  // as if it had never called
   // Names and times of the clients whose rows are updated in the transaction of `attempt`, and count as written from
   // now on: its workers, clients with rows a minute old, and all at the end of the run. Waiting clients poll often, and
-  // a minute is exact enough for them. A client that its site speaks for was last seen with its attempt. O(size of the
-  // result · log of the number of waiting clients).
+  // a minute is exact enough for them. A client with a site that polls for it was last seen with its attempt. O(size of
+  // the result · log of the number of waiting clients).
   std::vector<std::pair<std::string, int64_t>> TakeSeen(const ClosedAttempt& attempt, int64_t now_unix_ms,
                                                         bool finishes_run);
 

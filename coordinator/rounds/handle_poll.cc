@@ -73,7 +73,7 @@ void RunMachine::Handle(const SitePolled& event, TimeMs now, Actions& actions) {
   for (const TaskKind kind : {TaskKind::kTrain, TaskKind::kEvaluate}) {
     Gathering* const open = Open(kind);
     if (open == nullptr) continue;
-    // If they were asked before, this answer repeats it. Otherwise this report may complete what is awaited.
+    // If they were asked before, this answer repeats it. Otherwise this report may end the wait for others.
     if (open->buffer.state() == UpdateBuffer::State::kClosing) AskHolders(*open, &event.site, actions);
     if (holds_more.contains(kind)) Judge(*open, now, actions);
   }

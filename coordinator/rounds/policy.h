@@ -17,7 +17,7 @@ namespace rivulet {
 
 // Record of the clients that called lately. Times never go back. Memory: the names that called within the time.
 //
-// For the same time after its beginning, all clients count as present: a restarted run asks the same clients as before,
+// For presence_ms after the beginning, all clients count as present: a restarted run asks the same clients as before,
 // although they have not had time to come back.
 class Presence {
  public:

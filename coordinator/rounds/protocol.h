@@ -4,7 +4,7 @@
 //   ClientsJoined, Tick ──→ Offer* WakeAt        a cohort is drawn
 //   Polled ──→ Offer (again) | AskToWait | Refuse
 //   SitePolled ──→ Cancel* HandOverPartial* Offer (again)* | AskToWait | Refuse     one poll, many answers
-//   StepReported ──→ Stage | Refuse       an upload begins, or a client gives up
+//   StepReported ──→ Stage | Refuse       an upload begins, or a client reports a failure
 //   StageDone ──→ Fold | Refuse           it is complete and checked, or not
 //   PartialReported ──→ Fold* | Refuse    a site submits the partial sum of its tasks
 //   FoldDone, Merged ──→ HandOverPartial* | Close (Commit | Abandon)     when only held leases are awaited, or none
@@ -16,7 +16,7 @@
 // above, with kEvaluate as the lease's kind, and no event of one kind affects the other. Only the end differs from
 // training's Commit or Abandon:
 //
-//   … ──→ Close Evaluated       enough have reported, or too few and nobody else is awaited
+//   … ──→ Close Evaluated       enough have reported, or too few and no others are awaited
 //   EvaluationDone ──→ Offer* WakeAt | nothing       its rows are on their way: the next one may begin, or the run end
 //
 // A client reports each step of a task with steps (StepReported, Stage, StageDone). All steps but the last end at a

@@ -268,7 +268,7 @@ class RunMachine {
   const Gathering* Open(TaskKind kind) const { return const_cast<RunMachine*>(this)->Open(kind); }
   Gathering& Of(const Lease& lease) { return lease.kind == TaskKind::kTrain ? *training_ : *evaluation_; }
   bool Open(const Lease& lease) const { return Open(lease.kind) != nullptr; }
-  // Opens what is next of both kinds, as far as it may begin.
+  // Opens the next gathering of both kinds, as far as it may begin.
   void OpenNext(TimeMs now, Actions& actions);
   // One round's buffer is open at a time. OpenTraining does nothing if too few clients are available.
   void OpenTraining(TimeMs now, Actions& actions);

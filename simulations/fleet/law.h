@@ -1,6 +1,6 @@
 // Distributions of a quantity among devices or tasks, as a scenario writes them ([devices]):
 //
-//   2e9                        always that
+//   2e9                        a constant
 //   uniform(LEAST, MOST)       evenly between them
 //   lognormal(MEDIAN, D)       MEDIAN × e^(D × a normal draw)
 //   half_normal(SCALE)         SCALE × |a normal draw|

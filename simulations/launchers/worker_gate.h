@@ -6,8 +6,8 @@
 //                           they train.
 //   names                   under TLS all threads of a worker have its certificate's name; here each gets a separate
 //                           one
-//   strangers               over plaintext anybody may invent names: so many sites are known at a time, and log lines
-//                           are limited in rate
+//   strangers               over plaintext any caller may invent names, so the number of known sites and the rate of
+//                           log lines are limited
 #pragma once
 
 #include <chrono>

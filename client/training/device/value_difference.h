@@ -12,7 +12,7 @@ namespace rivulet {
 class ValueDifference {
  public:
   void Take(double value, double expected);
-  // ‖value − expected‖ ≤ tolerance × ‖expected‖, plus the error of float32 sums around zero; NaNs must agree.
+  // ‖value − expected‖ ≤ tolerance × ‖expected‖, plus the error of float32 sums around zero; NaN and infinity agree.
   bool IsWithin(double tolerance) const;
   std::string ToString() const;  // "value 17 of 640 is 0.25, on the host 0.5; off by 0.31 of the norm"
 

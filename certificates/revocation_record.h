@@ -16,7 +16,7 @@
 
 namespace rivulet {
 
-// Not thread-safe.
+// Record of one authority's newest list. Not thread-safe.
 class RevocationRecord {
  public:
   // Stores lists as `beside`.revoked-DIGITS.crl, with digits of the authority's key; "": in memory alone. The folder is

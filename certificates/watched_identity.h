@@ -25,7 +25,7 @@ struct WatchOptions {
   std::string lists_beside = {};
 };
 
-// Thread-safe.
+// Identity that follows its folder. Thread-safe.
 class WatchedIdentity {
  public:
   // Errors as LoadIdentity's. `fs` and `clock` must outlive it.

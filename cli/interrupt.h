@@ -10,7 +10,7 @@
 
 namespace rivulet {
 
-// One per process at a time. Not thread-safe.
+// Handler of the signals. One per process at a time. Not thread-safe.
 class Interrupt {
  public:
   Interrupt();

@@ -138,10 +138,10 @@ enum class Steering : uint8_t {
   kStop,    // as Stop
 };
 
-// The run starts when min_clients are members, but not before the first call of Poll or Wait. It is over when every
-// round is committed, a round is abandoned after server.max_attempts attempts, a model or row cannot be written, or
-// after Stop. Poll then reports the end; after Stop it asks clients to wait until the run is resumed. Readers and
-// writers that it returned must be destroyed before it.
+// The coordinator of one run. The run starts when min_clients are members, but not before the first call of Poll or
+// Wait. It is over when every round is committed, a round is abandoned after server.max_attempts attempts, a model or
+// row cannot be written, or after Stop. Poll then reports the end; after Stop it asks clients to wait for a resumed
+// run. Readers and writers that it returned must be destroyed before it.
 class Coordinator : public CoordinatorApi {
  public:
   // Takes the run's lock, writes or reads its rows. UNAVAILABLE: another process owns the run. FAILED_PRECONDITION: the

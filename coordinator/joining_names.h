@@ -13,7 +13,7 @@
 
 namespace rivulet {
 
-// Thread-safe. Only WhileNoneIsWritten holds its lock while it calls other code.
+// Batches of joining names. Thread-safe. Only WhileNoneIsWritten holds its lock while it calls other code.
 class JoiningNames {
  public:
   // A name, and the aggregator through which it is reached; "": none.

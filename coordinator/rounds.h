@@ -41,8 +41,8 @@
 
 namespace rivulet {
 
-// Thread-safe. Its lock comes after that of Clients, and before those of Intake, ClientStates, Versions and RunEvents;
-// it is not held over I/O.
+// Driver of the round machine. Thread-safe. Its lock comes after that of Clients, and before those of Intake,
+// ClientStates, Versions and RunEvents; it is not held over I/O.
 class Rounds final : public ClientRounds {
  public:
   // References to the environment of the rounds; all must outlive them.

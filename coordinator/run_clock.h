@@ -9,7 +9,7 @@
 
 namespace rivulet {
 
-// Thread-safe.
+// Clocks of one run. Thread-safe.
 class RunClock {
  public:
   // `now_ms` replaces both clocks; null: those of the system.

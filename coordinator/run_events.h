@@ -16,7 +16,7 @@
 
 namespace rivulet {
 
-// Thread-safe; its lock is taken last.
+// Queue of callbacks. Thread-safe; its lock is taken last.
 class RunEvents {
  public:
   using Callback = std::function<void()>;

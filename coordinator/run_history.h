@@ -10,12 +10,12 @@
 
 namespace rivulet {
 
-// Thread-safe.
+// Guard of an open history. Thread-safe.
 class RunHistory {
  public:
   explicit RunHistory(std::unique_ptr<History> history) : history_(std::move(history)) {}
 
-  // For the run's own threads, which end before it closes.
+  // Access for the run's own threads, which end before it closes.
   History& operator*() const { return *history_; }
   History* operator->() const { return history_.get(); }
 

@@ -37,7 +37,7 @@ class RunPrivacy {
                                                       double fixed_share);
   // Writes a secret key, synced, into the folder of the run's models. Call it before anything of the run is published.
   Status WriteKey(FileSystem& files, const std::string& folder) const;
-  // For a stored run, with its key and the attempts of its earlier processes. Errors as Create and NoiseKey::Read.
+  // Restores a stored run's privacy, with its key and its earlier attempts. Errors as Create and NoiseKey::Read.
   static StatusOr<std::unique_ptr<RunPrivacy>> Resume(const Scenario& scenario, const RunParts& parts,
                                                       double fixed_share, FileSystem& files, const std::string& folder,
                                                       const std::vector<RoundRow>& rows);

@@ -9,7 +9,7 @@
 
 namespace rivulet {
 
-// Not thread-safe. Memory: the names of one sum.
+// Comparison of successive sums. Not thread-safe. Memory: the names of one sum.
 class SumDifference {
  public:
   // `least`: the number of clients in the smallest sum that the plan allows (privacy.min_survivors).

@@ -23,11 +23,11 @@ class Versions {
   Versions(ServedVersion current, std::vector<ServedVersion> earlier);
 
   Version current() const;
-  // For a task that is open, or was when the caller read its lease. Null: the version is not in use any more.
+  // Finds the version of a task that is open, or was when the caller read its lease. Null: no longer in use.
   Version Of(int64_t round) const;
-  // By the digest of the model that clients start from. Null: not in use.
+  // Finds a version by the digest of the model that clients start from. Null: not in use.
   Version Find(const Digest& sent) const;
-  // The bytes of a model or of a broadcast beside it. Nullopt: neither is in use.
+  // Reads the bytes of a model or of a broadcast beside it. Nullopt: neither is in use.
   std::optional<Blob> Read(const BlobId& blob) const;
 
   // Replaces the current version. The previous one stays in use if `keeps` is true.

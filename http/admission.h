@@ -34,7 +34,7 @@ struct HttpRefusal {
   std::vector<std::pair<std::string, std::string>> headers = {};
 };
 
-// Thread-safe.
+// Rules of admission to one server. Thread-safe.
 class Admission {
  public:
   // `token_file` "": no token; `identity` null: plaintext. FAILED_PRECONDITION: the token can be guessed. Other errors

@@ -14,7 +14,7 @@ struct EventRun {
   std::vector<RunKeyRow> keys;     // as shown on TensorBoard's HParams page
   std::vector<MetricRow> metrics;  // a row per tag and step; of repeated steps the later value
   int64_t not_finite = 0;          // numbers that were left out, because they are NaN or infinite
-  // For each file with numbers but without valid times, a message: the run's times come from the other files.
+  // Messages about files with numbers but without valid times: the run's times come from the other files.
   std::vector<std::string> without_time;
 };
 

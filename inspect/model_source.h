@@ -28,7 +28,7 @@ using NamedWeights = std::vector<std::pair<std::string, Tensor>>;  // in order o
 
 struct ModelSource {
   std::string title;  // as `what`
-  // For a graph file without a loss, only the graph and its variables.
+  // The model; for a graph file without a loss, only the graph and its variables.
   ModelDef model;
   bool has_loss = false;
   bool weights_alone = false;  // there is no graph: clients train the run with their own code (model.arrays)

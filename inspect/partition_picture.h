@@ -8,7 +8,7 @@
 
 namespace rivulet {
 
-// For a terminal: a few lines of numbers, then a row of shades for each label. Columns as in the summary.
+// Text for a terminal: a few lines of numbers, then a row of shades for each label. Columns as in the summary.
 std::string PartitionText(const PartitionSummary& summary);
 
 // Above, the number of examples of each column; below, a cell for each label and column, and a legend for its shade.

@@ -12,7 +12,7 @@ namespace rivulet {
 // Prefix of the spend's curves in `metrics`.
 inline constexpr char kPrivacyCurves[] = "privacy/";
 
-// For the newest attempt with noise. Empty: the run has none.
+// Describes the spend after the newest attempt with noise. Empty: the run has none.
 std::vector<std::string> PrivacySentences(const RunOverview& page);
 
 }  // namespace rivulet

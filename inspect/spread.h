@@ -28,7 +28,7 @@ std::string FirstMetric(const std::vector<std::string>& known);
 // `runs`: the keys of each (ListedRun::keys).
 std::vector<std::vector<size_t>> EqualButForSeed(const std::vector<std::map<std::string, std::string>>& runs);
 
-// By round, over the rounds that all of `curves` have.
+// The mean by round, over the rounds that all of `curves` have.
 std::vector<std::pair<int64_t, Spread>> MeanCurve(const std::vector<const Curve*>& curves);
 
 // Null: there is no such curve.

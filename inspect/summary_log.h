@@ -32,7 +32,7 @@ class SummaryLog {
  private:
   void Add(SummaryEvent event);
   Status AddEnd(const std::string& db, const std::string& run_id);
-  // For the next committed rounds with rows, at most `most`.
+  // Adds the clients of the next committed rounds with rows, at most `most` rounds.
   Status AddClients(History& history, int64_t most) REQUIRES(reading_);
   void AddClientsNow();
 

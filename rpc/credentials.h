@@ -41,7 +41,7 @@ class TransportCredentials {
   virtual ~TransportCredentials() = default;
   // Whether they may be used with `address`: FAILED_PRECONDITION says why not.
   virtual Status Check(const NetworkAddress& address) const = 0;
-  // For one server; for one channel to `server`.
+  // Make the credentials of one server, and of one channel to `server`.
   virtual StatusOr<std::unique_ptr<ServerSecurity>> ForServer() const = 0;
   virtual std::unique_ptr<ChannelSecurity> ForChannel(const NetworkAddress& server) const = 0;
 };

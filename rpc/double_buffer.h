@@ -13,7 +13,7 @@
 
 namespace rivulet {
 
-// Thread-safe. At first the maker works and the user is idle.
+// Hand-over between the two threads. Thread-safe. At first the maker works and the user is idle.
 template <typename T>
 class DoubleBuffer {
  public:

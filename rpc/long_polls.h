@@ -15,7 +15,7 @@
 
 namespace rivulet {
 
-// Thread-safe.
+// Set of open long polls. Thread-safe.
 class LongPolls {
  public:
   // Polls are asked again on `executor`, which must outlive this and finish all its work before this is destroyed.

@@ -12,7 +12,7 @@
 
 namespace rivulet {
 
-// Thread-safe.
+// Set of refused peers. Thread-safe.
 class RevokedPeers {
  public:
   // `refusal`: of a certificate (certificates/verify.h); other refusals are ignored.

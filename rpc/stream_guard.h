@@ -24,7 +24,7 @@ struct StreamLimits {
   std::chrono::milliseconds stall_timeout = std::chrono::minutes(2);   // of one Waiting
 };
 
-// Thread-safe.
+// Registry of open streams. Thread-safe.
 class StreamGuard {
  public:
   explicit StreamGuard(const StreamLimits& limits);

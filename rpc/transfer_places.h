@@ -33,7 +33,7 @@ struct TransferLimits {
   std::chrono::milliseconds pause = std::chrono::milliseconds(50);  // a peer's pause that costs it no place
 };
 
-// Thread-safe. The caller gives each transfer a number.
+// Queue of transfers. Thread-safe. The caller gives each transfer a number.
 class TransferPlaces {
  public:
   TransferPlaces(int places, const TransferLimits& limits);

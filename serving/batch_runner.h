@@ -10,7 +10,7 @@
 
 namespace rivulet {
 
-// Used by one thread, which has called EnterWorkerThread.
+// Runner of one thread, which has called EnterWorkerThread.
 class BatchRunner {
  public:
   explicit BatchRunner(std::span<const int64_t> sizes) : sizes_(sizes.begin(), sizes.end()) {}

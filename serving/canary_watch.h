@@ -43,7 +43,7 @@ class ComparedSide {
   std::array<std::atomic<int64_t>, kBuckets> by_latency_ = {};
 };
 
-// Thread-safe, except for Worse, which one thread calls.
+// Comparison of both versions. Thread-safe, except for Worse, which one thread calls.
 class CanaryWatch {
  public:
   static constexpr int64_t kWindow = 10'000;

@@ -11,7 +11,7 @@
 
 namespace rivulet {
 
-// Thread-safe; a request costs a few atomic additions.
+// Counters of one label. Thread-safe; a request costs a few atomic additions.
 class ModelCounts {
  public:
   // Upper bounds of the latency buckets, in microseconds.

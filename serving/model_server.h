@@ -72,7 +72,7 @@ struct ModelServerOptions {
   std::function<void(const std::string& sentence, bool warning)> tell;
 };
 
-// Thread-safe.
+// Server of names. Thread-safe.
 class ModelServer {
  public:
   // Loads every name's versions. Errors: a name without pointers (NOT_FOUND), or without a version that can be served.

@@ -12,7 +12,7 @@
 
 namespace rivulet {
 
-// Thread-safe.
+// Folder of pointed versions. Thread-safe.
 class PointedFiles {
  public:
   // `history` is History::real_path.

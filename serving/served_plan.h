@@ -39,7 +39,7 @@ struct ServedPlanOptions {
 
 inline constexpr char kProbabilities[] = "probabilities";
 
-// Thread-safe.
+// Plan with compiled programs. Thread-safe.
 class ServedPlan {
  public:
   // FAILED_PRECONDITION: the plan has no graph, its model has personal variables, or no output is known. NOT_FOUND: no

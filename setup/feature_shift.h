@@ -14,8 +14,8 @@
 
 namespace rivulet {
 
-// With G groups (one per client if config.groups is 0), client i is in group g = i mod G. Its values x, bytes as byte /
-// 255, change by the law config.kind, one of those registered in setup/feature_shifts/, each with its formula. Results
+// A feature shift. With G groups (one per client if config.groups is 0), client i is in group g = i mod G. Its values
+// x, bytes as byte / 255, change by the law config.kind, registered in setup/feature_shifts/ with its formula. Results
 // for bytes are rounded to bytes, 0 to 255; floats are not rounded.
 struct FeatureShift {
   const ShiftConfig& config;

@@ -26,7 +26,7 @@ class MeasuredSet {
   static StatusOr<MeasuredSet> Of(const Plan& plan, const std::shared_ptr<const Dataset>& data, const std::string& set);
   size_t size() const { return fetched_.size(); }  // number of fetches
   size_t width() const { return width_; }          // and of values per batch
-  // For batches of this size, over BuffersOver(plan, model).
+  // The signature for batches of this size, over BuffersOver(plan, model).
   Signature SignatureFor(const Plan& plan, const ExampleDecoder& decoder, int64_t batch_size) const;
   // INVALID_ARGUMENT: a metric that is no floating scalar.
   Status Check(std::span<const TensorSpec> fetched) const;

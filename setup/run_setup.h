@@ -32,7 +32,7 @@ struct RunSetupOptions {
   StepMonitor* monitor = nullptr;    // may observe each batch of an evaluation; outlives the evaluator
   // Evaluates versions there, unless it lacks a kernel or memory for that; null: on the host.
   std::shared_ptr<GpuDevice> device = nullptr;
-  // For successive runs of this process with the same device and threads; null: this one shares nothing.
+  // State shared by successive runs of this process with the same device and threads; null: none is shared.
   std::shared_ptr<SharedParts> shared = nullptr;
 };
 

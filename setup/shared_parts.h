@@ -15,7 +15,7 @@
 
 namespace rivulet {
 
-// For successive runs: not thread-safe, and an evaluator is used by one run at a time.
+// Cache for successive runs: not thread-safe, and an evaluator is used by one run at a time.
 class SharedParts {
  public:
   // `row_bytes`: for decoded examples, of all runs together.

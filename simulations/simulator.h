@@ -65,7 +65,7 @@ class Simulation {
   virtual StatusOr<SimulationResult> Run() = 0;  // CANCELLED after Stop
   virtual void Stop() = 0;                       // from another thread
   virtual Coordinator& coordinator() = 0;
-  // For processes that train for it.
+  // The invitation for processes that train for it.
   virtual StatusOr<Invitation> invitation() const = 0;
 };
 

@@ -27,7 +27,7 @@ class StepLoop {
 
   // Writes the inputs of step `step` (from 0) into the feeds.
   virtual Status Feed(int64_t step) = 0;
-  // For the next run.
+  // The bindings of the next run.
   Bindings& bindings() { return bindings_; }
   Status Run() {
     step_ = steps_run_++;

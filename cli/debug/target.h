@@ -39,7 +39,7 @@ struct DebugTarget {
   Signature signature;
   CompileOptions options;
   OptimizedGraph optimized;
-  // For nodes without a source line: the graph of a plan has none.
+  // Source lines of nodes that have none: the graph of a plan lost them.
   std::map<std::string, std::string, std::less<>> source_lines;
   std::function<std::string(const Program&)> phase_of;
   // Runs until the end and returns a summary: "12 steps, loss 0.31, update 3f2a…".

@@ -40,7 +40,7 @@ struct CompletedCommand {
   Follows argument = Follows::kNothing;
 };
 
-// For `rivulet` and `rivulet-client`, each command before its subcommands.
+// Lists the commands of `rivulet` and `rivulet-client`, each command before its subcommands.
 std::vector<CompletedCommand> CompletedCommands();
 
 // The scripts, one per shell.

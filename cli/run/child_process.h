@@ -22,7 +22,7 @@ class ChildProcess {
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
 
-  // For polling; -1 once the child has closed it.
+  // Descriptors for polling; -1 once the child has closed it.
   int stdout_fd() const { return streams_[0].fd; }
   int stderr_fd() const { return streams_[1].fd; }
   // Complete lines since the last call; never blocks.

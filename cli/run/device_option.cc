@@ -33,7 +33,7 @@ StatusOr<std::vector<int>> AllNumbers(const RivuletGpuApi& api) {
   return numbers;
 }
 
-// In the given order, each once.
+// The numbers in the given order, each once.
 StatusOr<std::vector<int>> NumbersOf(const std::string& name) {
   std::vector<int> numbers;
   for (size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {

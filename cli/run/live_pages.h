@@ -25,7 +25,7 @@ class LivePages {
   // Shows viewers the end of the run, and that the pages end with the process.
   void End(const Status& status, const std::string& db);
 
-  // For other pages of the process, before Begin; null without --http.
+  // The server, for other pages of the process, before Begin; null without --http.
   HttpServer* server() { return server_.get(); }
 
  private:

@@ -30,8 +30,8 @@ struct LogEntry {
   Fields fields = {};
 };
 
-// Thread-safe. Lines that cannot be written, as on a full disk, are lost, and the next line is tried again: a log never
-// ends any work. Mode 0600.
+// A log file. Thread-safe. Lines that cannot be written, as on a full disk, are lost, and the next line is tried again:
+// a log never ends any work. Mode 0600.
 class LogFile {
  public:
   // Null without a path. Usage errors. FAILED_PRECONDITION: the file cannot be opened, with the reason.

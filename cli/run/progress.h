@@ -56,7 +56,7 @@ class RoundTracker {
   std::string others_;   // measures on other sets than the test set
 };
 
-// Thread-safe.
+// Printer of a run's progress. Thread-safe.
 class RoundProgress {
  public:
   explicit RoundProgress(int64_t rounds) : terminal_(StderrIsTerminal()), tracker_(rounds) {}

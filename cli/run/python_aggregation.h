@@ -28,7 +28,7 @@ std::string ShellArguments(const AggregateOptions& options);
 // function would replace; a run that needs a function without one.
 StatusOr<Scenario> LoadScenario(const ScenarioOptions& options, const AggregateOptions& aggregate);
 
-// For a run with an existing plan. Usage errors: a plan that needs a function without one, or with another one; a
+// Checks a run with an existing plan. Usage errors: a plan that needs a function without one, or with another one; a
 // function beside any other plan.
 Status CheckFunctionOfPlan(const Scenario& scenario, const AggregateOptions& aggregate);
 // Refuses a function in a run that operators submit: a coordinator for such runs calls no functions.

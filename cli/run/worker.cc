@@ -75,7 +75,7 @@ class Worker {
     calls_.on_retry = [this](const Status& status, int64_t) { Retries(status); };
   }
 
-  // Until the run is over, or cannot be continued.
+  // Trains until the run is over, or cannot be continued.
   Status Run() {
     RIVULET_ASSIGN_OR_RETURN(const Invitation invitation, Join());
     data_ = options_.data.empty() ? OwnDataFolder(invitation) : options_.data;

@@ -9,7 +9,7 @@
 
 namespace rivulet {
 
-// Not thread-safe. Memory: none; an empty file per task.
+// Set of answered tasks. Not thread-safe. Memory: none; an empty file per task.
 class AnsweredTasks {
  public:
   // In `folder`, which is created if missing; its parent exists. `fs` must outlive this.

@@ -65,7 +65,7 @@ bool IsUpdate(std::string_view file) { return UpdateOf(file, file.substr(0, kFil
 
 void RemoveHalfWrittenOf(FileSystem& fs, const std::string& folder) { RemoveTemporaries(fs, folder, IsUpdate); }
 
-// In one client's folder: the files of a run whose round is at most `last`.
+// Removes from one client's folder the files of a run up to round `last`.
 void RemoveOf(FileSystem& fs, const std::string& folder, std::string_view run_digits, int64_t last) {
   const auto files = fs.List(folder);
   if (!files.ok()) return;

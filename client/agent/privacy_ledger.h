@@ -28,7 +28,7 @@ namespace rivulet {
 // The ledger's file below a folder: by the digest of the authority's certificate, or without one "plaintext".
 std::string PrivacyLedgerPath(std::string_view folder, const std::optional<Digest>& authority);
 
-// Thread-safe, and safe beside other processes with the same file: each call reads it under a lock of the system.
+// A ledger. Thread-safe, and safe beside other processes with its file: each call reads it under a system lock.
 class PrivacyLedger {
  public:
   struct Budget {

@@ -42,7 +42,7 @@ struct SecureIdentity : SecureMember {
 // The offers without their numbers of examples, as polls state them: one each.
 std::vector<DatasetOffer> WithoutNumbers(std::vector<DatasetOffer> offers);
 
-// Thread-safe. Take and Answer of two threads wait for each other; no other call waits for the network.
+// Tasks in steps. Thread-safe. Take and Answer of two threads wait for each other; no other call waits for the network.
 class SecureTasks final : public StepWork {
  public:
   // `api`, `stop` and `identity` must outlive this. `begun` is called when a task has begun, by the thread that begins

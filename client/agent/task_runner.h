@@ -35,7 +35,7 @@ struct TaskRunnerOptions {
   SecureTasks* secure = nullptr;                        // null: plans with secure aggregation are refused
 };
 
-// Not thread-safe: one per thread. The thread has called EnterWorkerThread().
+// Runner of tasks. Not thread-safe: one per thread. The thread has called EnterWorkerThread().
 class TaskRunner {
  public:
   // All must outlive the runner.

@@ -8,7 +8,7 @@
 
 namespace rivulet {
 
-// Not thread-safe: one per thread that uploads.
+// Rate limiter. Not thread-safe: one per thread that uploads.
 class UploadPace {
  public:
   // `bytes_per_second` 0: no limit. `clock` must outlive this.

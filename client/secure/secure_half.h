@@ -38,7 +38,7 @@ secure::SecureSettings SecureSettingsOf(const Plan& plan, TaskKind kind = TaskKi
 // sum.
 StatusOr<std::string> SecureWords(const AggregationSpec& spec, const Task& task, const LocalResult& trained);
 
-// Not thread-safe. Its destruction erases its secrets.
+// A client's half of one task. Not thread-safe. Its destruction erases its secrets.
 class SecureHalf {
  public:
   // INVALID_ARGUMENT: the task names no attempt or no model. Otherwise the errors of

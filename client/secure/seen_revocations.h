@@ -12,7 +12,7 @@
 
 namespace rivulet {
 
-// Thread-safe.
+// Record of the newest list. Thread-safe.
 class SeenRevocations {
  public:
   // Lists of cohorts are stored as `beside`.revoked-DIGITS.crl; "": in memory alone. `fs` must outlive this.

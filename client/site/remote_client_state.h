@@ -12,7 +12,7 @@
 
 namespace rivulet {
 
-// Thread-safe if the api is.
+// Store of states at the coordinator. Thread-safe if the api is.
 class RemoteClientState final : public ClientStateStore {
  public:
   // `caller`: the site's, for any run. All must outlive this.

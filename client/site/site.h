@@ -99,7 +99,7 @@ struct SiteOptions {
   ClientIdentities* identities = nullptr;
 };
 
-// One per thread. Not thread-safe, except for Stop of its StopSignal.
+// A site. One per thread. Not thread-safe, except for Stop of its StopSignal.
 class Site {
  public:
   // All must outlive the site. Over a network each site needs its own `stop`, which also cancels a single task.
@@ -148,7 +148,7 @@ class Site {
   Status FoldTogether(std::span<const Task> tasks, std::vector<LocalResult>& trained, std::span<const size_t> which,
                       OpenPartial& open, std::span<TaskReport> reports);
   TaskTrainer::Sources SourcesOf(const Task& task);
-  // For an aggregated update.
+  // Adds the record of an aggregated update.
   void Record(const Task& task, LocalResult& trained, double norm, double fold_seconds, OpenPartial& open);
   StatusOr<LocalResult> Train(const Task& task, bool leave);
   StatusOr<LocalResult> TrainAndChange(const Task& task);

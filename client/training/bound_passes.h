@@ -32,8 +32,8 @@ struct BoundPass {
   std::vector<TensorView> fetches;                                          // places of these values
 };
 
-// Memory: one arena for all programs, since one runs at a time, and feeds of the largest batch so far. Not thread-safe;
-// its thread has called EnterWorkerThread(). Errors are those of PassPrograms, and of memory.
+// Bound programs of all passes. Memory: one arena for all, since one runs at a time, and feeds of the largest batch so
+// far. Not thread-safe; its thread has called EnterWorkerThread(). Errors are those of PassPrograms, and of memory.
 class BoundPasses {
  public:
   explicit BoundPasses(PassPrograms& programs) : programs_(programs), plan_(programs.plan()) {}

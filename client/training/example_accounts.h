@@ -31,7 +31,7 @@
 
 namespace rivulet {
 
-// For simulations: in the folder of the run's models.
+// The folder of a simulation's accounts, in the folder of the run's models.
 inline constexpr char kExamplesFolder[] = "examples";
 
 // The examples of a task.
@@ -40,8 +40,8 @@ struct ExampleData {
   Digest digest;  // of all of them and of the state that the task reads, in their order
 };
 
-// Thread-safe. With `sync` also safe beside other processes with the same folder: each call reads the client's account
-// under a lock of the system. Without it only this process may use the folder.
+// Accounts in one folder. Thread-safe. With `sync` also safe beside other processes with the same folder: each call
+// reads the client's account under a system lock. Without it only this process may use the folder.
 class ExampleAccounts {
  public:
   // The first Begin makes folder and key if missing. `sync`: a charge survives a power failure too. `program`: its

@@ -59,7 +59,7 @@ privacy::NoiseKey SeededExampleKey(const Task& task);
 Status DrawExamples(const privacy::NoiseKey& task_key, uint64_t step, int64_t batch_size, int64_t examples,
                     std::vector<uint32_t>& drawn);
 
-// Used by one trainer; its arguments must outlive it.
+// Runner of one trainer's steps; its arguments must outlive it.
 class ExampleSteps {
  public:
   ExampleSteps(const Plan& plan, BoundPasses& passes, PassSteps& steps);

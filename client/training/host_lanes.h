@@ -17,7 +17,7 @@
 
 namespace rivulet {
 
-// Used by one trainer. Not thread-safe.
+// Lanes of one trainer. Not thread-safe.
 class HostLanes {
  public:
   // `programs` must outlive this.

@@ -17,7 +17,7 @@
 
 namespace rivulet {
 
-// For one batch size. Not thread-safe: used by one trainer.
+// Step for one batch size. Not thread-safe: used by one trainer.
 class LaneStep {
  public:
   // More lanes gain little: the cost of the shared work is already divided by so many.

@@ -87,7 +87,7 @@ class PassPrograms {
   };
 
   const LocalPass& PassOf(TaskKind kind, size_t pass) const { return plan_->program(kind)->passes[pass]; }
-  // For a begin or end graph.
+  // Compiles a begin or end graph.
   StatusOr<std::shared_ptr<const Program>> CompileFlat(const Graph& graph, std::string_view what) const;
   StatusOr<std::shared_ptr<const GpuProgram>> CompileFlatForGpu(const Graph& graph, std::string_view what) const;
   StatusOr<Signature> FlatSignature(const Graph& graph) const;

@@ -11,7 +11,7 @@
 
 namespace rivulet {
 
-// Used by one trainer; its arguments must outlive it. A step allocates no memory of its own.
+// Runner of one trainer's steps; its arguments must outlive it. A step allocates no memory of its own.
 class PassSteps {
  public:
   // `monitor`, which may be null, observes the steps.

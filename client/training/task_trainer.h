@@ -146,7 +146,7 @@ class TaskTrainer {
   // The state that the client starts with; "": none.
   StatusOr<StateBlob> ReadStateOf(const Task& task, std::string_view client_id) const;
   StatusOr<std::unique_ptr<Trainer>> NewTrainer() const;
-  // For a plan that protects single examples.
+  // Gets the key for a plan that protects single examples.
   StatusOr<privacy::NoiseKey> BeginExamples(const Task& task, std::string_view client_id, const BoundData& data,
                                             const StateBlob& state) const;
   // Leaves parts on the device if `may` is true and the trainer allows it.

@@ -66,8 +66,8 @@ struct LoopBudget {
   std::chrono::nanoseconds max_time = std::chrono::hours(1);
 };
 
-// Memory: one model's params and gradients, the plan's own vectors (slots), and the arena of its largest program. Not
-// thread-safe.
+// A trainer. Memory: one model's params and gradients, the plan's own vectors (slots), and the arena of its largest
+// program. Not thread-safe.
 class Trainer {
  public:
   // `monitor` may watch the steps; it must outlive the trainer.

@@ -29,7 +29,7 @@ namespace rivulet {
 // Name of a part's error-feedback vector in the client's state; no vector of a plan has it.
 std::string LeftOutName(std::string_view part);
 
-// One per worker; keeps its memory. Not thread-safe.
+// Stages of one worker; keeps its memory. Not thread-safe.
 class UpdatePipeline {
  public:
   ~UpdatePipeline();  // defined where MeasuredPart is known

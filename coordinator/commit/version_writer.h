@@ -63,8 +63,8 @@ std::optional<double> WorthOf(const std::map<std::string, Measure>& central);
 // The name of the newest snapshot among a run's blobs.
 inline constexpr char kSnapshotBlob[] = "rounds";
 
-// Thread-safe. Calls that write do so on their own thread unless another thread is writing, so they do not depend on
-// the executor's thread.
+// Writer of attempts' results. Thread-safe. Calls that write do so on their own thread unless another thread is
+// writing, so they do not depend on the executor's thread.
 class VersionWriter {
  public:
   struct Options {

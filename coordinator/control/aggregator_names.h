@@ -9,8 +9,8 @@
 
 namespace rivulet {
 
-// Not thread-safe. A name belongs to the first aggregator that named it, while the process lives. Names of an earlier
-// process count when they are named again.
+// Count of names per aggregator. Not thread-safe. A name belongs to the first aggregator that named it, while the
+// process lives. Names of an earlier process count when they are named again.
 class AggregatorNames {
  public:
   // `most` names per aggregator; 0: any number, and nothing is recorded.

@@ -18,7 +18,7 @@
 
 namespace rivulet {
 
-// Thread-safe. Costs one lookup per call, and about 300 bytes per name that took part or was lately refused.
+// Registry of clients. Thread-safe. Costs one lookup per call, and about 300 bytes per client or lately refused name.
 class ClientRegistry final : public CoordinatorApi {
  public:
   // `api` must outlive it. `now_unix_ms`: milliseconds since 1970 UTC.
@@ -67,7 +67,7 @@ class ClientRegistry final : public CoordinatorApi {
     int64_t connected = 0, away = 0, banned = 0, waiting = 0;
   };
   Counts counts() const;
-  // Of connected clients with certificates: the first expiry, in milliseconds since 1970; 0: there are none.
+  // The first expiry of connected clients' certificates, in milliseconds since 1970; 0: there are none.
   int64_t first_certificate_end() const;
 
  private:

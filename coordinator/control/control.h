@@ -28,7 +28,7 @@ struct ControlOptions {
   std::function<std::vector<std::string>()> warnings = nullptr;
 };
 
-// Thread-safe; commands are executed one at a time, and so are submissions, beside them.
+// Operators' commands. Thread-safe; commands are executed one at a time, and so are submissions, beside them.
 class Control final : public ControlApi {
  public:
   // Applies operators' earlier decisions about clients. Errors as History::Open.

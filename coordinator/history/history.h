@@ -155,7 +155,7 @@ class History {
   StatusOr<std::vector<ClientReliabilityRow>> ClientReliability(const std::string& run_id);
   // The least reliable clients first: `most` of them after the first `skip`.
   StatusOr<std::vector<ClientReliabilityRow>> LeastReliable(const std::string& run_id, size_t most, size_t skip);
-  // For one client; nullopt: it has had no task in this run.
+  // Gives one client's reliability; nullopt: it has had no task in this run.
   StatusOr<std::optional<ClientReliabilityRow>> ReliabilityOf(const std::string& run_id, const std::string& client_id);
   StatusOr<std::vector<MetricRow>> Metrics(const std::string& run_id, const std::string& scope = "central");
   StatusOr<std::vector<ModelRow>> Models(const std::string& run_id);
@@ -171,11 +171,11 @@ class History {
   // The newest blob of this name, with its round.
   StatusOr<std::optional<std::pair<int64_t, BlobRow>>> FindBlob(const std::string& run_id, const std::string& name);
   StatusOr<ResumePoint> FindResumePoint(const std::string& run_id);
-  // For each client with an update in a version up to round `last`, its newest such task, in no order. O(tasks of the
+  // Gives the newest task of each client with an update in a version up to round `last`, in no order. O(tasks of the
   // run).
   StatusOr<std::vector<std::string>> NewestFolded(const std::string& run_id,
                                                   int64_t last = std::numeric_limits<int64_t>::max());
-  // For each client with an update in a version, in byte order of the names. O(tasks of the run).
+  // Gives a row per client with an update in a version, in byte order of the names. O(tasks of the run).
   StatusOr<std::vector<ParticipationRow>> Participations(const std::string& run_id);
   // Later reads report their progress (database.h).
   void TellReading(std::function<Status(int64_t read, int64_t bytes)> tell);

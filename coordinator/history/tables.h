@@ -82,7 +82,7 @@ struct StoredAttempt : RoundResult {
   std::string reason;
   int64_t started = 0, finished = 0;
 };
-// Its weight is NULL for a folded task whose weight is its examples.
+// A client's task. Its weight is NULL if it is folded and its examples are its weight.
 struct StoredTask : TaskResult {
   std::optional<int64_t> task;
   int64_t attempt_key = 0, client = 0;

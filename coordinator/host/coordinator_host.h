@@ -23,7 +23,7 @@
 
 namespace rivulet {
 
-// Thread-safe. Runs stay until the host is destroyed, also when over: their clients may still ask for earlier tasks.
+// Host of runs. Thread-safe. Runs stay until it is destroyed, also when over: clients may ask for earlier tasks.
 class CoordinatorHost final : public CoordinatorApi {
  public:
   // `outlives_runs`: callers never receive the end of all runs; they wait for the next run.
@@ -53,7 +53,7 @@ class CoordinatorHost final : public CoordinatorApi {
  private:
   // The run that the caller names; all runs if it names none. NOT_FOUND.
   StatusOr<Runs> RunsOf(const Caller& caller) const;
-  // For a site; `own`: the run that it names, null if it names none.
+  // Answers a site's poll; `own`: the run that it names, null if it names none.
   StatusOr<PollReply> PollOfMany(const PollRequest& request, const Runs& all, Coordinator* own) const;
   // Calls `ask` for each of them, until one answers anything but NOT_FOUND.
   template <typename Ask>

@@ -44,8 +44,8 @@ class ReportStore {
  public:
   // Finds the files of an earlier process; creates nothing. `fs` must outlive this.
   ReportStore(FileSystem& fs, const std::string& run_folder);
-  // For a run that is over or removed: removes its reports and their folder. Other files stay, and the folder then
-  // stays too.
+  // Removes the reports and their folder of a run that is over or removed. Other files stay, and the folder then stays
+  // too.
   static void RemoveAll(FileSystem& fs, const std::string& run_folder);
   // Reads the partial sums of an earlier process, since their files' names do not show their sites. Removes damaged
   // ones, and gives an error for each.

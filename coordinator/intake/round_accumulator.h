@@ -10,7 +10,7 @@
 
 namespace rivulet {
 
-// Thread-safe.
+// Accumulator of updates. Thread-safe.
 class RoundAccumulator {
  public:
   explicit RoundAccumulator(std::unique_ptr<Aggregation> aggregation) : aggregation_(std::move(aggregation)) {}

@@ -48,7 +48,7 @@ ClientRoundRow RowOf(const ClosedAttempt& attempt, const ClosedAttempt::ClosedTa
   return row;
 }
 
-// In the order of names, as in the rows.
+// Tasks in the order of names, as in the rows.
 std::vector<const ClosedAttempt::ClosedTask*> InOrder(const ClosedAttempt& attempt) {
   std::vector<const ClosedAttempt::ClosedTask*> tasks;
   tasks.reserve(attempt.tasks.size());

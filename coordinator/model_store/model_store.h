@@ -41,7 +41,7 @@ struct ServedVersion : ServerState {
   ModelRow row;
 };
 
-// Owned by one coordinator; not thread-safe except where noted. While it lives, no other process can own the run.
+// Store of one coordinator's models; not thread-safe except where noted. While it lives, it alone owns the run.
 class ModelStore {
  public:
   enum class Folder { kNew, kStored };

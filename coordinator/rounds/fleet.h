@@ -21,7 +21,7 @@ class Fleet {
     VirtualTime ends = 0;  // when its update has arrived, or its device is gone
     bool lost = false;     // true: the device is gone
   };
-  // Of a training task that the device takes at `at`. `base_round` and `ordinal` distinguish a client's tasks.
+  // The course of a training task that the device takes at `at`. `base_round` and `ordinal` identify the client's task.
   virtual Course CourseOf(const std::string& client_id, int64_t base_round, uint16_t ordinal, VirtualTime at) const = 0;
   // How long it takes to make version `round` of the received updates, and to measure it.
   virtual VirtualTime VersionTime(int64_t /*round*/) const { return 0; }

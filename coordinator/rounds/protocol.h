@@ -106,7 +106,7 @@ struct Merged {
   bool ok = true;
   std::string reason;
 };  // a FoldDone for each, at once
-// For tasks with steps: the sum can be read, or the steps' answers are too few or wrong.
+// The end of a sum in steps: it can be read, or the steps' answers are too few or wrong.
 struct SumSettled {
   bool ok = true;
   std::string reason;  // why not

@@ -73,7 +73,7 @@ struct RoundPolicy {
   bool replace = false;
 };
 
-// Which versions clients measure, and how many of them.
+// Selection of the versions that clients measure, and the number of clients.
 struct EvaluationRules {
   int64_t every = 0;        // every so many versions, and the last one; 0: none
   int64_t clients = 1;      // asked for each
@@ -181,9 +181,9 @@ class RunMachine {
   int64_t committed_round() const { return committed_round_; }
   int64_t round() const { return committed_round_ + 1; }  // the open one
   int64_t attempt() const { return attempt_; }
-  // Of the open attempt or evaluation, or the one that is being committed, in the order drawn.
+  // The leases of the open attempt or evaluation, or the one that is being committed, in the order drawn.
   std::vector<Lease> leases(TaskKind kind = TaskKind::kTrain) const;
-  // In the open attempt or evaluation; null: none. Valid until the next event.
+  // Finds a lease in the open attempt or evaluation; null: none. Valid until the next event.
   const Lease* LeaseOf(const std::string& client_id, TaskKind kind = TaskKind::kTrain) const;
   const Lease* FindLease(const TaskId& task) const;
   TimeMs deadline() const;  // of the open attempt; 0: none

@@ -24,7 +24,7 @@ struct Chart {
   bool in_page = false;
 };
 
-// Where the curves are, in points of the picture.
+// The area of the curves, in points of the picture.
 struct ChartFrame {
   double left = 0, top = 0, right = 0, bottom = 0;
 };

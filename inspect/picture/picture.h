@@ -14,8 +14,8 @@ namespace rivulet {
 
 enum class Anchor { kStart, kMiddle, kEnd };
 
-// In points from the top left corner. A colour is "#rrggbb"; "": the ink colour, which a page defines, and nearly black
-// in a file.
+// One mark, in points from the top left corner. A colour is "#rrggbb"; "": the ink colour, which a page defines, and
+// nearly black in a file.
 struct Mark {
   enum class Kind { kLine, kArea, kRectangle, kDot, kText };
   Kind kind = Kind::kLine;

@@ -29,7 +29,7 @@ struct ShiftRequest {
   uint64_t seed;
 };
 
-// Immutable, thread-safe.
+// A transformation of a client's features. Immutable, thread-safe.
 class ShiftLaw {
  public:
   virtual ~ShiftLaw() = default;

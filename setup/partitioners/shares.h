@@ -15,10 +15,10 @@
 
 namespace rivulet {
 
-// Immutable.
+// Examples of each client. Immutable.
 class Shares {
  public:
-  // For "client-00000", "client-00001", …: client i has `examples` from ends[i - 1], or 0, up to ends[i].
+  // The shares of "client-00000", "client-00001", …: client i has `examples` from ends[i - 1], or 0, up to ends[i].
   static Shares OfNumbered(std::vector<uint64_t> ends, std::vector<uint32_t> examples);
   // The same with these names. INVALID_ARGUMENT: they are not in byte order, or one occurs twice.
   static StatusOr<Shares> OfNamed(std::vector<std::string> names, std::vector<uint64_t> ends,

@@ -25,7 +25,7 @@ struct BenignUpdates {
   std::vector<double> mean, deviation;
 };
 
-// Immutable, so thread-safe.
+// An attack with its settings. Immutable, so thread-safe.
 class Attack {
  public:
   // Names of the data's features.

@@ -20,7 +20,7 @@ struct Canary {
 // `draws` depend on the client alone, the same in every task (DrawsOfAttacker).
 Canary CanaryFrom(Draws draws, size_t elements);
 
-// For an attack with Attack::keeps_to_client.
+// The draws of an attack with Attack::keeps_to_client.
 Draws DrawsOfAttacker(uint64_t stream_key);
 
 }  // namespace rivulet

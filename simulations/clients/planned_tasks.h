@@ -17,8 +17,8 @@ namespace rivulet {
 
 class PlannedTasks {
  public:
-  // For the client with the most examples. Compiles its programs, which the tasks use later. Errors are those of
-  // PassPrograms.
+  // Plans the tasks of the client with the most examples. Compiles its programs, which the tasks use later. Errors are
+  // those of PassPrograms.
   static StatusOr<PlannedTasks> Create(VirtualClients& clients, const std::shared_ptr<const Plan>& plan);
 
   // Peak bytes of so many threads, each with a task and its sums, without decoded examples, which have a separate

@@ -26,7 +26,7 @@ struct DeviceSpan {
   double compute = 0, download = 0, upload = 0;
 };
 
-// Immutable.
+// Spans of each device. Immutable.
 class DeviceTrace {
  public:
   // INVALID_ARGUMENT with file and line: neither three columns nor four to six, numbers that are invalid or below 0,

@@ -19,7 +19,7 @@ class Law {
   // INVALID_ARGUMENT names `key`: no such law, another number of parameters, or one that is not above 0 (LEAST and D
   // may be 0).
   static StatusOr<Law> Parse(std::string_view text, std::string_view key);
-  // Not below 0. The same on every machine.
+  // Draws a value, not below 0. The same on every machine.
   double Draw(Draws draws) const;
   double mean() const;
 

@@ -113,7 +113,7 @@ Fleet::Course SimulatedFleet::CourseOf(const std::string& client_id, int64_t bas
   return gone < ends ? Course{gone, true} : Course{ends, false};
 }
 
-// With the stream of the empty name, which no client has.
+// Uses the stream of the empty name, which no client has.
 VirtualTime SimulatedFleet::VersionTime(int64_t round) const {
   if (!server_) return 0;
   const StreamKey stream = StreamFor(seed_, "", Purpose::kDevice, static_cast<uint32_t>(round));

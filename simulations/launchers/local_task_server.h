@@ -33,7 +33,7 @@ struct TaskGathering {
   int64_t base_version = 0;
 };
 
-// Thread-safe.
+// Server of tasks to local sites. Thread-safe.
 class LocalTaskServer final : public CoordinatorApi {
  public:
   struct Folded {

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// By whole names: "/data" does not contain "/database".
+// Compares whole names: "/data" does not contain "/database".
 bool Holds(const fs::path& folder, const fs::path& path) {
   const auto [end, rest] = std::mismatch(folder.begin(), folder.end(), path.begin(), path.end());
   return end == folder.end() && rest != path.end();

@@ -31,7 +31,7 @@ struct WorkerGateOptions {
   std::function<void(const std::string& sentence)> tell;  // receives joining and leaving workers; null: none
 };
 
-// Thread-safe.
+// Proxy of the coordinator for workers. Thread-safe.
 class WorkerGate final : public CoordinatorApi, private NewsListener {
  public:
   // `coordinator` must outlive this; calls go to `api`, which is the coordinator or passes calls on to it.

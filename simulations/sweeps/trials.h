@@ -29,7 +29,7 @@ struct TrialResult {
   Status status;          // why it failed: errors of clients, models and data, not of the history
 };
 
-// Not thread-safe, except for Stop.
+// Runner of a sweep's trials. Not thread-safe, except for Stop.
 class Trials {
  public:
   // `row_bytes`: as in SharedRuns.

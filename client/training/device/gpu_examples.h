@@ -28,7 +28,7 @@ struct GpuShare {
   std::shared_ptr<const void> set = nullptr;  // the data set of the records; set by Reserve
 };
 
-// Used by one trainer. Not thread-safe.
+// Cache of examples on a device. Used by one trainer. Not thread-safe.
 class GpuExamples {
  public:
   // `row_bytes`: of an example, by feature. Keeps `most_bytes`, or the need of a Reserve call if that is more.

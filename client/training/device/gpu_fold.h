@@ -30,7 +30,7 @@ struct GpuFoldForm {
   gpu::FoldCodec codec = gpu::FoldCodec::kFloat32;
 };
 
-// Keeps its memory. Not thread-safe.
+// Fold on a device; keeps its memory. Not thread-safe.
 class GpuFold {
  public:
   explicit GpuFold(std::shared_ptr<GpuDevice> device) : device_(std::move(device)) {}
@@ -75,7 +75,7 @@ class GpuFold {
   Status BringAndAdd(GpuStream& stream, std::span<Sum> sums);
   template <typename Sum>
   void AddBrought(std::span<Sum> sums) const;
-  // For the lanes of kIds; without tallies if `blocks` is 0.
+  // Launches the kernels for the lanes of kIds; without tallies if `blocks` is 0.
   template <typename Sum>
   Status Launch(GpuStream& stream, std::span<const GpuRun> runs, const GpuFoldForm& form, size_t lanes, int value_bits,
                 int sign, int64_t blocks);

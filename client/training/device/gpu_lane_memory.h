@@ -42,7 +42,7 @@ struct LaneNeeds {
   std::span<const int> brought;  // buffers that are copied to the host
 };
 
-// Not thread-safe.
+// Memory of all lanes. Not thread-safe.
 class GpuLaneMemory {
  public:
   // Distance between a pass's numbers, each at an address that any kernel may write to.

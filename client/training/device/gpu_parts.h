@@ -18,7 +18,7 @@
 
 namespace rivulet {
 
-// Used by one trainer, whose memory, table and stream must outlive it. Not thread-safe.
+// Parts of one trainer's lanes; its memory, table and stream must outlive this. Not thread-safe.
 class GpuParts {
  public:
   GpuParts(const Plan& plan, const BufferTable& table, const GpuLaneMemory& memory, std::shared_ptr<GpuDevice> device);

@@ -50,7 +50,7 @@ struct LanePlan {
   size_t arena_bytes = 0;  // of the largest program
 };
 
-// Not thread-safe.
+// Runner of passes. Not thread-safe.
 class GpuPasses {
  public:
   GpuPasses(PassPrograms& programs, const GpuLaneMemory& memory, const GpuExamples& examples)
@@ -95,7 +95,7 @@ class GpuPasses {
   // Enqueues a whole epoch, also for a capture.
   Status Epoch(GpuStream& stream, TaskKind kind, size_t pass, const LanePlan::Epoch& epoch);
   Status ClearSums(GpuStream& stream, size_t pass, const LanePlan::Epoch& epoch);
-  // From `graphs`; a new one if missing.
+  // Finds an entry of `graphs`; adds one if missing.
   template <typename Key>
   StatusOr<Kept*> KeptOf(GpuStream& stream, std::map<Key, Kept>& graphs, const Key& key);
   // Runs the work that `work` enqueues, as a graph.

@@ -20,7 +20,7 @@
 
 namespace rivulet {
 
-// Used by one trainer. Not thread-safe.
+// Pipeline of one trainer's lanes. Not thread-safe.
 class GpuUpdatePipeline {
  public:
   // `plan`, `parts` and `memory` must outlive this.

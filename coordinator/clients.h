@@ -129,7 +129,7 @@ class Clients {
   ClientBook book_ GUARDED_BY(mutex_);
   AggregatorSessions aggregators_ GUARDED_BY(mutex_);
   std::unordered_set<std::string> joining_names_ GUARDED_BY(mutex_);  // each counts towards the population
-  // By site: outcomes to report for tasks of its clients, if clients have states or the site is an aggregator.
+  // By site: the outcomes of its clients' tasks still to report, if clients have states or it is an aggregator.
   std::unordered_map<std::string, std::vector<TaskOutcome>> untold_ GUARDED_BY(mutex_);
 };
 

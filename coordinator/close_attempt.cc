@@ -120,7 +120,7 @@ ClosedAttempt AttemptCloser::Closed(AttemptJob& job, std::vector<ClosedAttempt::
   for (Lease& lease : job.leases) {
     const auto record = attempt.tasks.find(lease.task);
     TaskFacts& facts = closed.tasks.emplace_back(ClosedAttempt::ClosedTask{std::move(lease), {}}).facts;
-    // For a task that had failed before a restart, only its lease is known.
+    // Of a task that had failed before a restart, the lease alone is known.
     if (record == attempt.tasks.end()) continue;
     facts = record->second;
     if (record->second.downloaded != nullptr) facts.bytes_down = *record->second.downloaded;

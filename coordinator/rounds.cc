@@ -11,7 +11,7 @@
 namespace rivulet {
 namespace {
 
-// For cohorts of both kinds. An evaluation's partial sum has numbers alone, for any number of clients.
+// The limit for cohorts of both kinds. An evaluation's partial sum is numbers alone, for any number of clients.
 int64_t MostPartialBytes(const RunParts& parts, const EvaluationConfig& evaluation) {
   AggregationSpec measures = parts.evaluation;
   measures.updates_per_version = std::max(evaluation.federated_clients, parts.aggregation.updates_per_version);

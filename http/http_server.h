@@ -42,7 +42,7 @@ struct HttpLimits {
   std::chrono::milliseconds header = std::chrono::seconds(10);       // with idle time before it
   std::chrono::milliseconds write = std::chrono::seconds(30);        // of one reply
   std::chrono::milliseconds stream_write = std::chrono::seconds(5);  // of one piece of a stream
-  // For calls; pages take no body.
+  // Limits for calls; pages take no body.
   size_t body_bytes = 0;                                      // of one request
   size_t bodies_bytes = size_t{256} << 20;                    // of all requests that are being read or answered
   std::chrono::milliseconds body = std::chrono::seconds(30);  // from its first byte to its last

@@ -24,8 +24,8 @@ struct ClientMeasures {
   std::map<std::string, Measure> measures;  // "evaluate/loss", "evaluate/accuracy", "evaluate/r2", as in MeasuredSet
 };
 
-// In the order of `shares`, with indices into `data`. Each client is one evaluation on one thread, with programs
-// compiled for its number of examples. Errors as CentralEvaluator; `progress` counts clients.
+// Measures each client of `shares`, in that order, with indices into `data`. Each is one evaluation on one thread, with
+// programs compiled for its number of examples. Errors as CentralEvaluator; `progress` counts clients.
 StatusOr<std::vector<ClientMeasures>> MeasureClients(const std::shared_ptr<const Plan>& plan,
                                                      const std::shared_ptr<const Dataset>& data, const Shares& shares,
                                                      const Model& model, int64_t batch_size,

@@ -13,7 +13,7 @@ struct CaIssueOptions {
   std::string folder = kAuthorityFolder, name, request, out;
   std::vector<std::string> hosts;
   std::optional<int64_t> days;
-  // For a kit.
+  // Options for a kit alone.
   std::string coordinator, data, scenario, listen;
 };
 

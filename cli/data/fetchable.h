@@ -23,7 +23,7 @@ struct FetchableSet {
   std::string importer;  // the subcommand of `rivulet data import`
 };
 
-// By name.
+// All sets, in order of their names.
 const std::vector<FetchableSet>& FetchableSets();
 
 }  // namespace rivulet

@@ -12,7 +12,7 @@ namespace rivulet {
 // Set of answered tasks. Not thread-safe. Memory: none; an empty file per task.
 class AnsweredTasks {
  public:
-  // In `folder`, which is created if missing; its parent exists. `fs` must outlive this.
+  // Opens the records in `folder`, which is created if missing; its parent exists. `fs` must outlive this.
   AnsweredTasks(FileSystem& fs, std::string folder) : fs_(fs), folder_(std::move(folder)) {}
   bool Contains(const TaskId& task) const;
   // Returns when the record is durable. Errors are the file system's.

@@ -24,7 +24,7 @@ Setting Names(std::string name, std::string doc) {
 
 using Table = std::map<std::string, std::vector<Setting>, std::less<>>;
 
-// By section.
+// Keys by section.
 const Table& SiteKeys() {
   static const Table* const table = new Table{
       {"plans",

@@ -55,7 +55,7 @@ class TaskRunner {
 
  private:
   StatusOr<TaskReport> Perform(const Caller& caller, const Task& task, std::span<const BoundData> data);
-  // For a plan with secure aggregation: begins its steps, trains, and passes them the words of its update.
+  // For a plan with secure aggregation: begins the task's steps, trains, and gives the steps the words of its update.
   StatusOr<TaskReport> TrainForSum(const Caller& caller, const Plan& plan, const Task& task,
                                    std::span<const BoundData> data, const TaskTrainer::Sources& sources);
   // An earlier result of this task; nullopt: there is none that may be sent.

@@ -167,7 +167,7 @@ StatusOr<std::string> Control::Decide(const AuditRow& row) {
     return fmt::format("client '{}' is approved", name);
   }
   const bool ban = row.action == "ban";
-  // In the other order it could join again in between.
+  // Ban first, then remove: in the other order the client could join again in between.
   if (ban) roster.Ban(name, row.detail);
   bool member = false;
   for (const auto& run : options_.host->runs()) {

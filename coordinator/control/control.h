@@ -49,7 +49,7 @@ class Control final : public ControlApi {
   Control(ControlOptions options, std::unique_ptr<History> history)
       : options_(std::move(options)), history_(std::move(history)) {}
   Status Recall();
-  // By id, or by name the newest; "": the only active run. NOT_FOUND, INVALID_ARGUMENT: the error lists the runs.
+  // Finds a run by id, or the newest by name; "": the only active one. NOT_FOUND, INVALID_ARGUMENT: lists the runs.
   StatusOr<std::shared_ptr<Coordinator>> FindRun(const std::string& run) const;
   StatusOr<std::string> Decide(const AuditRow& row) REQUIRES(mutex_);
   StatusOr<std::string> Steer(AuditRow row, const std::string& run) REQUIRES(mutex_);

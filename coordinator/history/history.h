@@ -217,7 +217,7 @@ class History {
   const Access access_;
   Mutex mutex_;
   std::unique_ptr<Database> db_ GUARDED_BY(mutex_);  // null after Close
-  // Of recently written runs and clients: a task costs one INSERT and no query.
+  // Keys of recently written runs and clients: with them a task costs one INSERT and no query.
   std::unordered_map<std::string, int64_t> run_keys_ GUARDED_BY(mutex_), client_keys_ GUARDED_BY(mutex_);
 };
 

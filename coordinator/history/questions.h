@@ -20,8 +20,8 @@ struct ClientFailuresRow {
   int64_t last_round = 0;
   std::string status, error;  // of the last of them
 };
-// Those of `clients` that had any, in the given order. For each it searches the attempts from the newest back to that
-// one, so use it for a page of clients, not for thousands.
+// The failures of those `clients` that had any, in the given order. Searches the attempts of each from the newest back
+// to its last failure, so use it for a page of clients, not for thousands.
 StatusOr<std::vector<ClientFailuresRow>> ClientFailures(History& history, const std::string& run_id,
                                                         std::span<const ClientReliabilityRow> clients);
 
@@ -57,8 +57,8 @@ struct RoundTimes {
   double seconds = 0;                             // from its draw to its row
   double train = 0, aggregate = 0, evaluate = 0;  // as in RoundRow
   std::optional<double> until_next;               // to the next committed round's draw; nullopt for the newest
-  // For aggregated tasks: each one's time from its offer to its last byte (wait, training and upload), in ascending
-  // order, and the slowest client.
+  // The time of each aggregated task from its offer to its last byte (wait, training and upload), in ascending order,
+  // and the slowest client.
   std::vector<double> task_seconds;
   std::string slowest;
   double waited = 0, trained = 0, uploaded = 0;  // sums over them

@@ -11,7 +11,7 @@
 namespace rivulet {
 namespace {
 
-// For a lease of a closed attempt.
+// How a lease of a closed attempt ended.
 TaskEnd EndOf(const Lease& lease) {
   switch (lease.state) {
     case Lease::State::kFolded:

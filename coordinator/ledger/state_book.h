@@ -25,8 +25,8 @@ class StateBook {
   // "": it has no state yet.
   TaskId Of(const std::string& client_id) const;
 
-  // From now on, states are needed as of version `oldest` and later ones; nullopt: only the newest. States superseded
-  // before that version are dropped, later superseded ones are kept.
+  // Keeps the states as of version `oldest` and later ones from now on; nullopt: only the newest. Drops states that
+  // were superseded before that version; later superseded ones are kept.
   void AskedFrom(std::optional<int64_t> oldest);
   // The state at the time of version `version`, which AskedFrom permits; "": it had none.
   TaskId AsOf(const std::string& client_id, int64_t version) const;

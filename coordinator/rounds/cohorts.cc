@@ -172,8 +172,8 @@ void RunMachine::AddLeases(Gathering& to, std::vector<std::string> client_ids, T
   }
 }
 
-// Not when the buffer is closing: held updates suffice then, or no candidates are left. Nor after a barrier: a new
-// client lacks the results of earlier steps that the others need.
+// Replaces nothing while the buffer closes: held updates suffice then, or no candidates are left. Nor after a barrier:
+// a new client lacks the results of earlier steps that the others need.
 void RunMachine::Replace(Gathering& in, TimeMs now, Actions& actions) {
   const UpdateBuffer& buffer = in.buffer;
   if (paused_ && continuous() && in.kind == TaskKind::kTrain) return;

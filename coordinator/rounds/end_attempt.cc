@@ -198,7 +198,7 @@ void RunMachine::Handle(const CommitDone& event, TimeMs now, Actions& actions) {
   if (committed) {
     sitting_out_.Clear();
   } else if (rules_.policy.replace) {
-    // In the order drawn, not in the order of their ends.
+    // Adds them in the order drawn, not in the order of their ends.
     for (const LeaseSlot slot : training_->buffer.leases()) {
       const Lease& lease = book_.at(slot);
       if (lease.state == State::kRefused || lease.state == State::kFailed) sitting_out_.Add(lease.client_id);

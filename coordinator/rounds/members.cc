@@ -204,7 +204,7 @@ std::vector<Members::Member> Members::told() const {
   return told;
 }
 
-// In the original order: the members when the draw began, the names it gave, then those that left and joined since.
+// Restores in the original order: members when the draw began, names it gave, then those that left and joined since.
 void Members::Restore(const std::vector<Member>& members, const std::vector<std::string>& gone,
                       const std::vector<std::string>& leaving, int64_t drawn) {
   for (const Member& member : members) {

@@ -129,7 +129,7 @@ class Members {
   std::map<std::string, std::string> via_;  // of members that are reached through an aggregator
   DrawAt draw_;
   std::unique_ptr<Order> order_;  // null: the draw has not begun
-  // For each name that may not be in the draw: the number of eligible ones before it; until a name joins or leaves.
+  // For each name not eligible in the draw: the number of eligible ones before it. Nullopt: computed at the next use.
   std::optional<std::vector<int64_t>> absent_;
   std::optional<Beside> beside_;
 };

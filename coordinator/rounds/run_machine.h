@@ -129,7 +129,7 @@ struct RunStart {
     int64_t from_attempt = 1;  // run again was not among that attempt's candidates
   };
   std::vector<Candidate> candidates;
-  // For clients with updates in versions, if RunRules::selector remembers.
+  // Only for clients with updates in versions, and if RunRules::selector remembers.
   std::map<std::string, Participation> participations;
   std::vector<std::pair<std::string, int64_t>> leases;  // (client_id, leases at the committed version so far)
   // The first ordinal. If a version depends on the order of arrivals, as under kLatest, a process makes

@@ -104,7 +104,7 @@ class Reader {
   bool ok_ = true;
 };
 
-// Which fields of a lease are written, by the run's kind of time.
+// The fields of a lease that are written; they depend on the run's kind of time.
 struct LeaseForm {
   bool arrives = false, lost = false, summed = false, steps = false;
 };

@@ -55,7 +55,7 @@ class UpdateBuffer {
     kCommit,    // it is closed, with enough updates
     kAbandon,   // it is closed, with too few
   };
-  // Which of its leases are of no use any more.
+  // The leases that are of no use any more.
   enum class Needless : uint8_t {
     kNone,
     kOffered,  // enough are aggregated or held: clients that have not polled are not needed

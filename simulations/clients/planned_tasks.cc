@@ -20,7 +20,7 @@ int64_t MostExamples(const Shares& shares) {
   return most;
 }
 
-// For one example in a pass, once; 0 if there is nothing to run.
+// The floating-point operations of one example in a pass, once; 0 if there is nothing to run.
 StatusOr<double> OperationsOf(PassPrograms& programs, TaskKind kind, size_t pass, int64_t examples) {
   const int64_t most = programs.plan().program(kind)->passes[pass].batch_size;
   const int64_t batch = std::clamp<int64_t>(examples, 1, most);

@@ -44,7 +44,7 @@ StatusOr<Reproduced> Reproduce(const Paper& paper, const PaperResult& result, co
 // Every violated bound, in words. For an incomplete result, only those that more settings cannot satisfy.
 std::string Missed(const Reproduced& reproduced, const std::vector<Reproduced>& earlier);
 
-// With four digits, as papers have.
+// Formats a number with four digits, as papers do.
 std::string NumberText(double value);
 
 // A curve per result, for its best setting: over rounds, or over virtual time if a result is measured in that.

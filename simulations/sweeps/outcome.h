@@ -23,7 +23,7 @@ struct SweptRun {
 struct SweptPoint {
   SweepPoint point;
   std::vector<SweptRun> runs;
-  // Of `metric` over its finished runs with that metric: the last round's value, and the best round's.
+  // Spread of `metric` over the finished runs that have it: the value at the last round, and at the best round.
   Spread last, best;
   bool whole() const { return last.runs == runs.size(); }
 };

@@ -22,7 +22,7 @@ namespace rivulet {
 enum class LaneRegion : size_t { kArena, kValues, kProgress, kSums, kOrder, kNumbers, kUpdate, kFeatures };
 enum class SharedRegion : size_t { kSteps, kStreams, kIds, kListed, kFactors, kRound };
 
-// In the form for device code.
+// Converts an operand to the form that device code takes.
 template <typename T>
 gpu::LaneSpan<T> SpanOf(const GpuOperand& operand, size_t offset = 0) {
   return {reinterpret_cast<T*>(operand.data + offset), operand.lane_stride};

@@ -110,7 +110,7 @@ class GpuPasses {
   const GpuExamples& examples_;
   int64_t plans_ = 0;  // number of plans made
   std::map<std::shared_ptr<const GpuProgram>, std::unique_ptr<GpuInstance>> instances_;
-  // By program, number of lanes, and whether they are listed.
+  // The program, the number of lanes, and whether the lanes are listed.
   using StepKey = std::tuple<const GpuProgram*, int32_t, bool>;
   std::map<StepKey, Kept> steps_;
   using EpochKey = std::tuple<TaskKind, size_t, LanePlan::Epoch>;

@@ -1,5 +1,5 @@
-// What one version of a run states about how it was made. The records of a run are a chain: each has the digest of the
-// one before, so whoever knows the last one's digest knows that none was changed, left out or put in.
+// Record of one version of a run: how the version was made, and from which one. A run's records are a chain, as each
+// has the digest of the one before. The digest of the last one commits to all of them.
 //
 // A record is one line of JSON, an in-toto statement (in-toto.io/Statement/v1), which tools of supply chains read:
 //

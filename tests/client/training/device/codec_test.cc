@@ -230,11 +230,13 @@ TEST_F(GpuCodecTest, CodecsOfTheFold_WantNothingBefore) {
   EXPECT_FALSE(GpuCodec::Of(PartOf("int9", 10, 0)).has_value());
 }
 
-// So that a new one is not forgotten.
+// So that a new one is not forgotten. The places of one are the version's, and devices draw from lanes' own streams.
 TEST_F(GpuCodecTest, EveryRegisteredCodec_IsKnown) {
   const std::vector<std::string> codecs = SettingTableNames("codec");
   EXPECT_GE(codecs.size(), 18u);
-  for (const std::string& codec : codecs) EXPECT_TRUE(GpuCodec::Of(PartOf(codec, 10, 0)).has_value()) << codec;
+  for (const std::string& codec : codecs) {
+    EXPECT_EQ(GpuCodec::Of(PartOf(codec, 10, 0)).has_value(), codec != "random_k_shared") << codec;
+  }
 }
 
 // Two parts of one update, whose values share pairs of numbers; with tries to spare, and too few, when one thread goes

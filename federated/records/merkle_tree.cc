@@ -24,6 +24,30 @@ Digest LeafOf(const TaskId& task, const std::optional<Digest>& identity) {
   return std::move(hash).Finish();
 }
 
+Digest LeafOf(const Digest& record) {
+  Sha256 hash;
+  hash.UpdateU8(kLeaf).Update(record.AsBytes());
+  return std::move(hash).Finish();
+}
+
+// As a counter adds one: a carry joins two subtrees of one width.
+void GrowingTree::Add(const Digest& leaf) {
+  Digest node = leaf;
+  for (int64_t bits = size_; bits % 2 == 1; bits /= 2) {
+    node = NodeOf(whole_.back(), node);
+    whole_.pop_back();
+  }
+  whole_.push_back(node);
+  ++size_;
+}
+
+Digest GrowingTree::root() const {
+  if (whole_.empty()) return Sha256Of("");
+  Digest node = whole_.back();
+  for (size_t i = whole_.size() - 1; i > 0; --i) node = NodeOf(whole_[i - 1], node);
+  return node;
+}
+
 // Level by level, where a last one without a neighbour goes up as it is: the same tree as by division, since what
 // stands left of any node is a whole number of its level's widths.
 MerkleTree::MerkleTree(std::vector<Digest> leaves) {

@@ -51,9 +51,16 @@ StatusOr<std::string> Sign(const VersionRecord& record, EVP_PKEY* key, std::stri
 }
 
 StatusOr<SignedRecord> ReadSignedRecord(std::string_view envelope) {
-  RIVULET_ASSIGN_OR_RETURN(const Json json, Annotate(Json::Parse(envelope), "the envelope of a version's record"));
+  const StatusOr<Json> parsed = Json::Parse(envelope);
+  if (!parsed.ok()) return Annotate(parsed.status(), "the envelope of a version's record");
+  const Json& json = *parsed;
+  const auto bytes_of = [](const Json& object, const char* name) -> StatusOr<std::string> {
+    StatusOr<std::string> bytes = DecodeBase64(object.At(name).text());
+    if (!bytes.ok()) return Annotate(bytes.status(), fmt::format("the \"{}\" of a version's record", name));
+    return bytes;
+  };
   SignedRecord read;
-  RIVULET_ASSIGN_OR_RETURN(read.text, Annotate(DecodeBase64(json.At("payload").text()), "the \"payload\" of a record"));
+  RIVULET_ASSIGN_OR_RETURN(read.text, bytes_of(json, "payload"));
   RIVULET_ASSIGN_OR_RETURN(read.record, ReadVersionRecord(read.text));
   read.digest = DigestOf(read.text);
   const Json& signatures = json.At("signatures");
@@ -61,7 +68,7 @@ StatusOr<SignedRecord> ReadSignedRecord(std::string_view envelope) {
   if (signatures.size() > 0) {
     if (!signatures.IsArray() || signatures.size() != 1) return InvalidArgument("a record has one signature at most");
     const Json& one = signatures.elements()[0];
-    RIVULET_ASSIGN_OR_RETURN(read.signature, Annotate(DecodeBase64(one.At("sig").text()), "the \"sig\" of a record"));
+    RIVULET_ASSIGN_OR_RETURN(read.signature, bytes_of(one, "sig"));
     read.certificate = one.At("cert").text();
     RIVULET_ASSIGN_OR_RETURN(const Certificate certificate,
                              ReadCertificate(read.certificate, "the \"cert\" of a record"));
@@ -77,7 +84,7 @@ StatusOr<SignedRecord> ReadSignedRecord(std::string_view envelope) {
 
 Status CheckSigned(const SignedRecord& record, const Certificate& authority) {
   const auto refuse = [&](std::string_view why) {
-    return Unauthenticated("the record of version {} of run '{}' {}", record.record.version, record.record.run, why);
+    return PermissionDenied("the record of version {} of run '{}' {}", record.record.version, record.record.run, why);
   };
   if (record.signature.empty()) return refuse("has no signature");
   RIVULET_ASSIGN_OR_RETURN(const Certificate certificate, ReadCertificate(record.certificate, "its certificate"));

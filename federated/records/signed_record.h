@@ -37,8 +37,9 @@ StatusOr<std::string> Sign(const VersionRecord& record, EVP_PKEY* key, std::stri
 StatusOr<SignedRecord> ReadSignedRecord(std::string_view envelope);
 
 // Whether the record was signed by a coordinator of `authority`, at a time at which its certificate was valid.
-// UNAUTHENTICATED says what is wrong, and of which version: no signature, one by another key, a certificate of another
-// authority or role. Revocation is not asked: a list tells when a key was revoked, and not what it signed before.
+// PERMISSION_DENIED says what is wrong, and of which version: no signature, one by another key, a certificate of
+// another authority or role. Revocation is not asked: a list tells when a key was revoked, and not what it signed
+// before.
 Status CheckSigned(const SignedRecord& record, const Certificate& authority);
 
 }  // namespace rivulet::records

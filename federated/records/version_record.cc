@@ -19,7 +19,7 @@ Json PrivacyJson(const RecordedPrivacy& privacy) {
   for (const auto& [name, value] : privacy.parameters) parameters[name] = value;
   return {{"mechanism", privacy.mechanism},
           {"parameters", std::move(parameters)},
-          {"epsilon", privacy.epsilon},
+          {"epsilon", privacy.epsilon ? Json(*privacy.epsilon) : Json(nullptr)},
           {"delta", privacy.delta},
           {"unit", privacy.unit},
           {"relation", privacy.relation},
@@ -45,6 +45,10 @@ class Fields {
     const Json& value = object_.At(name);
     if (!value.IsNumber() || !std::isfinite(value.number())) Refuse(name, "a number");
     return value.number();
+  }
+  std::optional<double> OptionalNumber(const char* name) {
+    if (object_.Contains(name) && object_.At(name).IsNull()) return std::nullopt;
+    return Number(name);
   }
   bool Truth(const char* name) {
     const Json& value = object_.At(name);
@@ -73,7 +77,7 @@ class Fields {
 StatusOr<RecordedPrivacy> ReadPrivacy(const Json& json) {
   Fields fields(json);
   RecordedPrivacy privacy = {.mechanism = fields.Text("mechanism"),
-                             .epsilon = fields.Number("epsilon"),
+                             .epsilon = fields.OptionalNumber("epsilon"),
                              .delta = fields.Number("delta"),
                              .unit = fields.Text("unit"),
                              .relation = fields.Text("relation"),
@@ -94,6 +98,8 @@ std::string Write(const VersionRecord& record) {
   Json predicate = {{"run", record.run},
                     {"version", record.version},
                     {"previous", HexOrNull(record.previous)},
+                    {"earlier", record.earlier},
+                    {"earlierRoot", record.earlier_root.Hex()},
                     {"madeMs", record.made_ms},
                     {"program", record.program},
                     {"plan", record.plan.Hex()},
@@ -115,7 +121,9 @@ std::string Write(const VersionRecord& record) {
 Digest DigestOf(std::string_view text) { return Sha256Of(text); }
 
 StatusOr<VersionRecord> ReadVersionRecord(std::string_view text) {
-  RIVULET_ASSIGN_OR_RETURN(const Json statement, Annotate(Json::Parse(text), "a version's record"));
+  const StatusOr<Json> parsed = Json::Parse(text);
+  if (!parsed.ok()) return Annotate(parsed.status(), "a version's record");
+  const Json& statement = *parsed;
   if (statement.At("_type").text() != kStatementType || statement.At("predicateType").text() != kPredicateType) {
     return InvalidArgument("a version's record must be of the types {} and {}", kStatementType, kPredicateType);
   }
@@ -127,6 +135,8 @@ StatusOr<VersionRecord> ReadVersionRecord(std::string_view text) {
   VersionRecord record = {.run = fields.Text("run"),
                           .version = fields.Count("version"),
                           .previous = fields.OptionalHex("previous"),
+                          .earlier = fields.Count("earlier"),
+                          .earlier_root = fields.Hex("earlierRoot"),
                           .made_ms = fields.Count("madeMs"),
                           .program = fields.Text("program"),
                           .plan = fields.Hex("plan"),
@@ -142,9 +152,10 @@ StatusOr<VersionRecord> ReadVersionRecord(std::string_view text) {
   if (!predicate.At("privacy").IsNull()) {
     RIVULET_ASSIGN_OR_RETURN(record.privacy, ReadPrivacy(predicate.At("privacy")));
   }
-  if ((record.version == 0) != !record.previous || (record.version == 0) != !record.base) {
-    return InvalidArgument("a record of version {} {} have \"previous\" and \"base\"", record.version,
-                           record.version == 0 ? "must not" : "must");
+  const bool first = record.earlier == 0;
+  if (first != !record.previous || first != !record.base || (record.version == 0 && !first)) {
+    return InvalidArgument("a record of version {} after {} others {} have \"previous\" and \"base\"", record.version,
+                           record.earlier, first || record.version == 0 ? "must not" : "must");
   }
   // One text a record: else a changed one could have the digest of none and still be read.
   if (Write(record) != text) {
@@ -154,18 +165,40 @@ StatusOr<VersionRecord> ReadVersionRecord(std::string_view text) {
   return record;
 }
 
-Status CheckFollows(const VersionRecord& previous, const Digest& digest, const VersionRecord& next) {
+Status RecordChain::Add(const VersionRecord& next, const Digest& digest) {
   const auto broken = [&](const char* field, const auto& expected, const auto& found) {
-    return DataLoss("the records of run '{}' break at version {}: its \"{}\" is {}, and {} was expected", previous.run,
-                    next.version, field, found, expected);
+    return DataLoss("the records of run '{}' break at version {}: its \"{}\" is {}, and {} was expected",
+                    last_ ? last_->run : next.run, next.version, field, found, expected);
   };
-  const auto hex = [](const std::optional<Digest>& one) { return one ? one->Hex() : std::string("none"); };
-  if (next.run != previous.run) return broken("run", previous.run, next.run);
-  if (next.version != previous.version + 1) return broken("version", previous.version + 1, next.version);
-  if (next.previous != digest) return broken("previous", digest.Hex(), hex(next.previous));
-  if (next.base != previous.model) return broken("base", previous.model.Hex(), hex(next.base));
-  if (next.plan != previous.plan) return broken("plan", previous.plan.Hex(), next.plan.Hex());
+  const auto hex = [](const std::optional<Digest>& one) { return one ? one->Hex() : std::string("null"); };
+  if (last_) {
+    const VersionRecord& last = *last_;
+    if (next.run != last.run) return broken("run", last.run, next.run);
+    if (next.version != last.version + 1) return broken("version", last.version + 1, next.version);
+    if (next.previous != head_) return broken("previous", head_.Hex(), hex(next.previous));
+    if (next.base != last.model) return broken("base", last.model.Hex(), hex(next.base));
+    if (next.plan != last.plan) return broken("plan", last.plan.Hex(), next.plan.Hex());
+    if (next.configuration != last.configuration) {
+      return broken("configuration", last.configuration.Hex(), next.configuration.Hex());
+    }
+  } else if (next.previous) {
+    return broken("previous", "null", hex(next.previous));
+  }
+  if (next.earlier != tree_.size()) return broken("earlier", tree_.size(), next.earlier);
+  if (next.earlier_root != tree_.root()) return broken("earlierRoot", tree_.root().Hex(), next.earlier_root.Hex());
+  last_ = next;
+  head_ = digest;
+  tree_.Add(LeafOf(digest));
   return absl::OkStatus();
+}
+
+void RecordChain::Continue(VersionRecord& next) const {
+  next.earlier = tree_.size();
+  next.earlier_root = tree_.root();
+  if (!last_) return;
+  next.version = last_->version + 1;
+  next.previous = head_;
+  next.base = last_->model;
 }
 
 }  // namespace rivulet::records

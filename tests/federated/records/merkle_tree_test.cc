@@ -81,6 +81,15 @@ TEST(MerkleTree, PathsThatNoTreeHas_AreRefused) {
   }
 }
 
+TEST(GrowingTree, HasTheRootsOfTheWholeTree) {
+  GrowingTree growing;
+  for (int64_t size = 0; size <= 70; ++size) {
+    EXPECT_EQ(growing.size(), size);
+    EXPECT_EQ(growing.root(), MerkleTree(Leaves(size)).root()) << size;
+    growing.Add(LeafOf(fmt::format("run-r1-a1-c{}-0", size), std::nullopt));
+  }
+}
+
 // A task's name cannot take bytes of an identity.
 TEST(MerkleTree, LeavesOfUnlikeUpdates_AreUnlike) {
   const Digest identity = Sha256Of("an update");

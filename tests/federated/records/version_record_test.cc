@@ -35,6 +35,8 @@ VersionRecord Second(const VersionRecord& first) {
   VersionRecord second = first;
   second.version = 1;
   second.previous = DigestOf(Write(first));
+  second.earlier = 1;
+  second.earlier_root = MerkleTree({LeafOf(*second.previous)}).root();
   second.base = first.model;
   second.model = Sha256Of("model 1");
   second.updates = 3;
@@ -66,7 +68,8 @@ TEST(VersionRecord, HasTheDocumentedText) {
             "{\"rivuletModel\":\"" +
                 First().model.Hex() +
                 "\"}}],\"predicateType\":\"urn:rivulet:version:1\",\"predicate\":{\"run\":\"heart\",\"version\":0,"
-                "\"previous\":null,\"madeMs\":1800000000000,\"program\":\"0.2.0\",\"plan\":\"" +
+                "\"previous\":null,\"earlier\":0,\"earlierRoot\":\"" +
+                Sha256Of("").Hex() + "\",\"madeMs\":1800000000000,\"program\":\"0.2.0\",\"plan\":\"" +
                 First().plan.Hex() + "\",\"configuration\":\"" + First().configuration.Hex() +
                 "\",\"base\":null,\"updates\":0,\"updatesRoot\":\"" + Sha256Of("").Hex() +
                 "\",\"hasReceipts\":false,\"privacy\":null}}");
@@ -79,6 +82,8 @@ TEST(VersionRecord, OfAnotherFieldAlone_HasAnotherDigest) {
       [](VersionRecord& one) { one.run = "lung"; },
       [](VersionRecord& one) { one.version = 2; },
       [](VersionRecord& one) { one.previous->bytes[0] ^= 1; },
+      [](VersionRecord& one) { one.earlier = 3; },
+      [](VersionRecord& one) { one.earlier_root.bytes[2] ^= 1; },
       [](VersionRecord& one) { ++one.made_ms; },
       [](VersionRecord& one) { one.program = "0.2.1"; },
       [](VersionRecord& one) { one.plan.bytes[31] ^= 1; },
@@ -93,6 +98,7 @@ TEST(VersionRecord, OfAnotherFieldAlone_HasAnotherDigest) {
       [](VersionRecord& one) { one.privacy->parameters["multiplier"] = 1.25; },
       [](VersionRecord& one) { one.privacy->parameters["more"] = 0; },
       [](VersionRecord& one) { one.privacy->epsilon = 1; },
+      [](VersionRecord& one) { one.privacy->epsilon.reset(); },
       [](VersionRecord& one) { one.privacy->delta = 1e-6; },
       [](VersionRecord& one) { one.privacy->unit = "example"; },
       [](VersionRecord& one) { one.privacy->relation = "replace-one"; },
@@ -119,7 +125,8 @@ TEST(VersionRecord, TextThatNoRecordHas_IsRefused) {
   refused("\"version\":1", "\"version\":1,\"more\":2", "fields or characters that no record has");
   refused("heart/1", "lung/1", "fields or characters that no record has");
   refused("\"version\":1", "\"version\":-1", "\"version\" must be a whole number");
-  refused("\"version\":1", "\"version\":0", "version 0 must not have");
+  refused("\"version\":1", "\"version\":0", "version 0 after 1 others must not have");
+  refused("\"earlier\":1", "\"earlier\":0", "version 1 after 0 others must not have");
   refused("\"program\":\"0.2.0\"", "\"program\":2", "\"program\" must be text");
   refused("\"hasReceipts\":true", "\"hasReceipts\":1", "\"hasReceipts\" must be true or false");
   refused("\"epsilon\":1.25", "\"epsilon\":\"1.25\"", "\"epsilon\" must be a number");
@@ -128,22 +135,45 @@ TEST(VersionRecord, TextThatNoRecordHas_IsRefused) {
   EXPECT_THAT(ErrorOf(ReadVersionRecord("{")), HasSubstr("a version's record"));
 }
 
-TEST(VersionRecord, BreakOfTheChain_IsNamed) {
+TEST(RecordChain, EachBreak_IsNamed_AndLeavesTheChainAsItWas) {
   const VersionRecord first = First(), second = Second(first);
-  const Digest digest = DigestOf(Write(first));
-  EXPECT_OK(CheckFollows(first, digest, second));
+  RecordChain chain;
+  EXPECT_TRUE(chain.empty());
+  EXPECT_THAT(ErrorOf(chain.Add(second, DigestOf(Write(second)))), HasSubstr("\"previous\" is"));
+  ASSERT_OK(chain.Add(first, DigestOf(Write(first))));
   const auto broken = [&](const std::function<void(VersionRecord&)>& change, const char* field) {
     VersionRecord changed = second;
     change(changed);
-    const Status status = CheckFollows(first, digest, changed);
+    const Status status = chain.Add(changed, DigestOf(Write(changed)));
     EXPECT_THAT(status, StatusIs(absl::StatusCode::kDataLoss));
-    EXPECT_THAT(ErrorOf(status), HasSubstr(fmt::format("its \"{}\" is", field)));
+    EXPECT_THAT(ErrorOf(status), HasSubstr(fmt::format("break at version {}: its \"{}\" is", changed.version, field)));
+    EXPECT_EQ(chain.size(), 1);
   };
   broken([](VersionRecord& one) { one.run = "lung"; }, "run");
   broken([](VersionRecord& one) { one.version = 2; }, "version");
   broken([](VersionRecord& one) { one.previous->bytes[3] ^= 1; }, "previous");
+  broken([](VersionRecord& one) { one.earlier = 2; }, "earlier");
+  broken([](VersionRecord& one) { one.earlier_root.bytes[3] ^= 1; }, "earlierRoot");
   broken([](VersionRecord& one) { one.base->bytes[3] ^= 1; }, "base");
   broken([](VersionRecord& one) { one.plan.bytes[3] ^= 1; }, "plan");
+  broken([](VersionRecord& one) { one.configuration.bytes[3] ^= 1; }, "configuration");
+  ASSERT_OK(chain.Add(second, DigestOf(Write(second))));
+  EXPECT_EQ(chain.last(), second);
+  EXPECT_EQ(chain.head(), DigestOf(Write(second)));
+}
+
+TEST(RecordChain, GivesTheNextRecordItsPlace_FromAnyVersionOn) {
+  RecordChain chain;
+  for (int64_t version = 5; version < 40; ++version) {
+    VersionRecord record = First();
+    record.version = 5;
+    chain.Continue(record);
+    record.model = Sha256Of(fmt::format("model {}", version));
+    EXPECT_EQ(record.version, version);
+    ASSERT_OK_AND_ASSIGN(const VersionRecord read, ReadVersionRecord(Write(record)));
+    ASSERT_OK(chain.Add(read, DigestOf(Write(read))));
+  }
+  EXPECT_EQ(chain.size(), 35);
 }
 
 class SignedRecordTest : public ::testing::Test {

@@ -11,6 +11,7 @@ records::VersionRecord SomeRecord() {
   return {.run = "heart",
           .version = 1,
           .previous = Digest(),
+          .earlier = 1,
           .program = "0.2.0",
           .base = Digest(),
           .updates = 3,

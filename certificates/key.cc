@@ -13,7 +13,7 @@
 namespace rivulet {
 namespace {
 
-// Without this OpenSSL would ask on the terminal, and a service would wait there for ever.
+// Without this OpenSSL would ask on the terminal, and a service would wait there forever.
 int RefusePassword(char*, int, int, void* asked) {
   *static_cast<bool*>(asked) = true;
   return -1;
@@ -103,7 +103,7 @@ bool SameKeyPair(EVP_PKEY* a, EVP_PKEY* b) {
   const bool equal = EVP_PKEY_eq(a, b) == 1;
   ERR_clear_error();
   if (equal || EVP_PKEY_get_base_id(a) != EVP_PKEY_RSA || EVP_PKEY_get_base_id(b) != EVP_PKEY_RSA) return equal;
-  // Whoever knows one pair of exponents of a modulus has its factors.
+  // A known pair of exponents of a modulus reveals its factors.
   BIGNUM *of_a = nullptr, *of_b = nullptr;
   EVP_PKEY_get_bn_param(a, OSSL_PKEY_PARAM_RSA_N, &of_a);
   EVP_PKEY_get_bn_param(b, OSSL_PKEY_PARAM_RSA_N, &of_b);

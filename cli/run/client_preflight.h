@@ -5,8 +5,8 @@
 
 namespace rivulet {
 
-// Runs all checks, prints the findings, and calls the coordinator once, for no task. FAILED_PRECONDITION: a check
-// failed.
+// Runs all checks, prints the findings, and calls the coordinator once, without taking a task. FAILED_PRECONDITION: a
+// check failed.
 Status PreflightClient(const ClientOptions& options);
 
 }  // namespace rivulet

@@ -47,10 +47,10 @@ class PassPrograms {
   const Plan& plan() const { return *plan_; }
   const BufferTable& buffers() const { return buffers_; }
 
-  // Programs of pass `pass` for tasks of `kind`. Null: the pass has no such graph. A step fetches the
-  // pass's scalars, each a float32. The calling thread has called EnterWorkerThread(). INVALID_ARGUMENT: the plan's
-  // graphs use a variable that is none of the above, or of another size. Else CompileProgram's errors, each saying
-  // which program it was.
+  // Programs of pass `pass` for tasks of `kind`. Null: the pass has no such graph. A step fetches the pass's scalars,
+  // each a float32. The calling thread has called EnterWorkerThread(). INVALID_ARGUMENT: the plan's graphs use a
+  // variable that is none of the above, or of another size. Other errors are CompileProgram's, with the program's
+  // name.
   StatusOr<std::shared_ptr<const Program>> Begin(TaskKind kind, size_t pass);
   // With `from_base`, the params buffer starts as base_params. The only step of a task then reads the weights there,
   // and they are never copied.
@@ -64,8 +64,8 @@ class PassPrograms {
   StatusOr<std::shared_ptr<const GpuProgram>> GpuBegin(TaskKind kind, size_t pass);
   StatusOr<std::shared_ptr<const GpuProgram>> GpuStep(TaskKind kind, size_t pass, int64_t batch_size);
   StatusOr<std::shared_ptr<const GpuProgram>> GpuEnd(TaskKind kind, size_t pass);
-  // A step from the base model of several clients at once. Null: lanes cannot run it, or it cannot be compiled, and
-  // Step says why.
+  // A step from the base model of several clients at once. Null: lanes cannot run it, or it cannot be compiled; Step
+  // gives the error.
   std::shared_ptr<const LaneProgram> Lanes(TaskKind kind, size_t pass, int64_t batch_size);
 
   // The graph and signature that Step compiles, for tools that show them.
@@ -87,11 +87,11 @@ class PassPrograms {
   };
 
   const LocalPass& PassOf(TaskKind kind, size_t pass) const { return plan_->program(kind)->passes[pass]; }
-  // Of a begin or end graph.
+  // For a begin or end graph.
   StatusOr<std::shared_ptr<const Program>> CompileFlat(const Graph& graph, std::string_view what) const;
   StatusOr<std::shared_ptr<const GpuProgram>> CompileFlatForGpu(const Graph& graph, std::string_view what) const;
   StatusOr<Signature> FlatSignature(const Graph& graph) const;
-  // Once a pass.
+  // Called once per pass.
   Status Compose(TaskKind kind, size_t pass, Compiled& compiled) const;
   Status CheckScalars(TaskKind kind, size_t pass, const Signature& signature,
                       std::span<const TensorSpec> fetched) const;

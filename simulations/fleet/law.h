@@ -16,8 +16,8 @@ namespace rivulet {
 
 class Law {
  public:
-  // INVALID_ARGUMENT names `key`: no such law, another number of parameters, or one that is not above 0 (LEAST and D:
-  // not below).
+  // INVALID_ARGUMENT names `key`: no such law, another number of parameters, or one that is not above 0 (LEAST and D
+  // may be 0).
   static StatusOr<Law> Parse(std::string_view text, std::string_view key);
   // Not below 0. The same on every machine.
   double Draw(Draws draws) const;
@@ -26,7 +26,7 @@ class Law {
  private:
   enum class Kind : uint8_t { kConstant, kUniform, kLognormal, kHalfNormal, kExponential };
   Kind kind_ = Kind::kConstant;
-  double first_ = 0, second_ = 0;  // parameters, in the order written
+  double first_ = 0, second_ = 0;  // parameters, in the written order
 };
 
 }  // namespace rivulet

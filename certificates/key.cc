@@ -8,6 +8,8 @@
 
 #include <array>
 
+#include "certificates/base64.h"
+
 namespace rivulet {
 namespace {
 
@@ -83,19 +85,15 @@ StatusOr<std::string> PublicKeyText(EVP_PKEY* key) {
   unsigned char* der = nullptr;
   const int size = i2d_PUBKEY(key, &der);
   if (size <= 0) return OpenSslError("write a public key");
-  std::string text(static_cast<size_t>(size + 2) / 3 * 4 + 1, '\0');
-  text.resize(static_cast<size_t>(EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()), der, size)));
+  std::string text = EncodeBase64({reinterpret_cast<const char*>(der), static_cast<size_t>(size)});
   OPENSSL_free(der);
   return text;
 }
 
 StatusOr<KeyHandle> PublicKeyOf(std::string_view text) {
-  std::string der(text.size() / 4 * 3 + 3, '\0');
-  const int size = EVP_DecodeBlock(reinterpret_cast<unsigned char*>(der.data()),
-                                   reinterpret_cast<const unsigned char*>(text.data()), static_cast<int>(text.size()));
+  const std::string der = DecodeBase64(text).value_or("");
   const auto* bytes = reinterpret_cast<const unsigned char*>(der.data());
-  // The decoder counts the padding as bytes; the DER structure itself ends before it.
-  KeyHandle key(size <= 0 ? nullptr : d2i_PUBKEY(nullptr, &bytes, size));
+  KeyHandle key(der.empty() ? nullptr : d2i_PUBKEY(nullptr, &bytes, std::ssize(der)));
   ERR_clear_error();
   if (key == nullptr) return InvalidArgument("'{}' is not a public key in base64", text.substr(0, 80));
   return key;

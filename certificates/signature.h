@@ -6,7 +6,7 @@
 
 #include "certificates/openssl.h"
 
-namespace rivulet::secure {
+namespace rivulet {
 
 inline constexpr size_t kMostSignatureBytes = 72;
 
@@ -16,4 +16,4 @@ StatusOr<std::string> SignBytes(EVP_PKEY* key, std::string_view bytes);
 // Whether `signature` is by the private key of `key` over `bytes`; false too for whatever is no signature.
 bool IsSignature(EVP_PKEY* key, std::string_view bytes, std::string_view signature);
 
-}  // namespace rivulet::secure
+}  // namespace rivulet

@@ -9,7 +9,7 @@
 namespace rivulet {
 
 std::string EncodeBase64(std::string_view bytes);
-// INVALID_ARGUMENT for every text that EncodeBase64 does not make, such as one with blanks or other padding.
+// INVALID_ARGUMENT: EncodeBase64 never makes this text; for example, it has blanks or other padding.
 StatusOr<std::string> DecodeBase64(std::string_view text);
 
 }  // namespace rivulet

@@ -30,12 +30,12 @@
 
 namespace rivulet {
 
-// The rounds, as clients need them. Each call is atomic. Most calls happen under the lock of Clients, which is taken
+// Interface of the rounds for Clients. Each call is atomic. Most calls happen under the lock of Clients, which is taken
 // before any lock of the rounds.
 class ClientRounds {
  public:
   virtual ~ClientRounds() = default;
-  // A caller polls: the run begins, and due deadlines pass. False: the run is over.
+  // Called at each poll: begins the run, and applies deadlines that have passed. False: the run is over.
   virtual bool Begin() = 0;
   virtual bool Over() = 0;
   virtual bool Knows(const std::string& client_id) = 0;
@@ -67,7 +67,7 @@ class Clients {
 
   // As CoordinatorApi::Poll, for a caller of this run.
   StatusOr<PollReply> Poll(const PollRequest& request) EXCLUDES(mutex_);
-  // False: it is not a member.
+  // Removes a member, for `reason`. False: it is not a member.
   bool Remove(const std::string& client_id, const std::string& reason) EXCLUDES(mutex_);
 
   // The outcome of the client's last task. In a resumed run, the first call per client queries the history.

@@ -65,9 +65,9 @@ class Rounds final : public ClientRounds {
   // Merges a partial sum with the records of exactly its tasks. `kept`: an earlier process accepted it.
   StatusOr<SubmitResult> MergePartial(const std::string& site, Partial&& partial, std::span<const TaskRecord> records,
                                       bool kept = false) EXCLUDES(mutex_);
-  // Only for a task of this site, so that no site can read the state of another one's clients.
+  // Reads a state, only for a task of this site, so that no site can read the state of another one's clients.
   StatusOr<std::string> ReadState(const Caller& caller, const BlobId& blob) EXCLUDES(mutex_);
-  // The input of a step, for its client alone. Null: this caller has no such blob.
+  // The input of a step, for the client of its task alone. Null: this caller has no such blob.
   std::shared_ptr<const std::string> StepInput(const Caller& caller, const BlobId& blob) EXCLUDES(mutex_);
   // Counter of the bytes that the client's task downloads; null: it has no task.
   std::shared_ptr<std::atomic<int64_t>> DownloadCounter(const std::string& client_id) EXCLUDES(mutex_);
@@ -108,15 +108,15 @@ class Rounds final : public ClientRounds {
     std::set<TaskId> tasks;
     std::string bytes;
   };
-  // Nullopt: rows of closed attempts must be written first. UNAVAILABLE: the run fails.
+  // Gives the state for a restart. Nullopt: rows of closed attempts must be written first. UNAVAILABLE: the run fails.
   StatusOr<std::optional<Snapshot>> Save() EXCLUDES(mutex_);
   // Waits a moment for the rows of an attempt that was just closed and is about to reach the writer.
   void AwaitWritten() EXCLUDES(mutex_);
 
   // --- The run's thread
   using Work = std::variant<AttemptJob, LeftReport>;
-  // Commits come before deadlines, because a deadline of the attempt that is being committed no longer applies. Both
-  // come before callbacks. Nullopt: the run is over.
+  // Waits for work. Commits come before deadlines, because a deadline of the attempt that is being committed no longer
+  // applies. Both come before callbacks. Nullopt: the run is over.
   std::optional<Work> Next() EXCLUDES(mutex_);
   void Counted() EXCLUDES(mutex_);  // the report from Next is done
   void Wake() EXCLUDES(mutex_);     // Next checks for work again

@@ -32,8 +32,8 @@ class RunEvents {
   void Tell(EventRow event);      // writes a row too; if that fails, the event still reaches the observer
   void Later(Callback callback);  // after those queued before
 
-  // After a minute without news, the run reports the reason of its wait.
-  void Begin();                                        // and reports it at once
+  // After Begin, the run reports the reason of its wait after each minute without news.
+  void Begin();                                        // the first report is made at once
   void Heard();                                        // news without an event
   TimeMs quiet_until() const { return quiet_until_; }  // 0: there is no listener, or the run has not begun
 

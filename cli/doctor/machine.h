@@ -18,7 +18,7 @@ struct Machine {
 };
 Machine LookAtMachineParts();
 
-// From a control group's file cpu.max, "150000 100000" or "max 100000": 1.5 cores, or 0 for no limit.
+// Reads a control group's file cpu.max: "150000 100000" gives 1.5 cores, "max 100000" gives 0, no limit.
 double CoreLimit(const std::string& cpu_max);
 
 }  // namespace rivulet

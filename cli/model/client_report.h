@@ -11,7 +11,7 @@
 
 namespace rivulet {
 
-// Over the shares of the training data by the scenario of `setup`. FAILED_PRECONDITION: clients keep layers for
+// Measures clients over the scenario's shares of the training data. FAILED_PRECONDITION: clients keep layers for
 // themselves, so no single model is every client's. Others as RunSetup::shares and MeasureClients.
 StatusOr<std::vector<ClientMeasures>> ReportClients(RunSetup& setup, const Model& model);
 

@@ -1,4 +1,4 @@
-// Option --preflight of a client: all checks possible before it is started for months.
+// Option --preflight of a client: all checks that are possible before a client starts, which then runs for months.
 #pragma once
 
 #include "cli/run/client_options.h"

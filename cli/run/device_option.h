@@ -28,7 +28,7 @@ void AddDeviceOptions(Command& command, DeviceOptions* options);
 
 using GpuDevices = std::vector<std::shared_ptr<GpuDevice>>;
 
-// The GPUs of `name`: "gpu" (the first), "gpu:N", several: "gpu:0,gpu:2", or all: "gpu:all". Errors as
+// Opens the GPUs of `name`: "gpu" (the first), "gpu:N", several: "gpu:0,gpu:2", or all: "gpu:all". Errors as
 // DeviceOf.
 StatusOr<GpuDevices> OpenGpus(const std::string& name, const GpuOptions& options = {});
 

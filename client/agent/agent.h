@@ -68,7 +68,7 @@ class Agent {
   // coordinator has rejected this client. Calls EnterWorkerThread() on the calling thread.
   Status Run();
 
-  // From another thread: ends a wait at once, a training before its next kernel.
+  // Ends a wait at once, and a training before its next kernel. May be called from another thread.
   void Stop() { stop_.Stop(); }
 
  private:

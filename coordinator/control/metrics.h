@@ -25,7 +25,7 @@ struct MetricsSnapshot {
 
 inline constexpr char kMetricsContentType[] = "text/plain; version=0.0.4; charset=utf-8";
 
-// Every metric has its HELP and TYPE, names are sorted as in docs/guide/operations.md, and label values are
+// Writes the metrics. Each has its HELP and TYPE, names are sorted as in docs/guide/operations.md, and label values are
 // escaped.
 std::string MetricsText(const MetricsSnapshot& snapshot);
 

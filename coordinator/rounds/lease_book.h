@@ -98,9 +98,9 @@ class LeaseBook {
   std::vector<LeaseSlot> Expired(TimeMs now) const;
   TimeMs next_expiry() const { return expiries_.empty() ? 0 : expiries_.begin()->first; }
 
-  // An offered or lapsed lease is taken by `site`.
+  // Gives an offered or lapsed lease to `site`.
   void Take(LeaseSlot slot, const std::string& site);
-  // Its site has it no longer: it is offered, from its first step on, or lapsed.
+  // Takes a lease from its site: it is offered, from its first step on, or lapsed.
   void Release(LeaseSlot slot, Lease::State state);
   void Extend(LeaseSlot slot, TimeMs expires);  // not if it is lapsed, folding or resolved
   void SetState(LeaseSlot slot, Lease::State state, std::string reason = "");
@@ -113,7 +113,7 @@ class LeaseBook {
   void Remove(LeaseSlot slot);
 
  private:
-  // Add a lease to the indices that depend on its state, or remove it.
+  // Adds a lease to the indices that depend on its state, or removes it.
   void Index(LeaseSlot slot);
   void Unindex(LeaseSlot slot);
 

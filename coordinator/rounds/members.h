@@ -26,7 +26,7 @@ namespace rivulet {
 
 class Members {
  public:
-  // A draw, or the first one that may contain a name.
+  // The number of a draw: the current one, or the first one that may contain a name.
   struct DrawAt {
     int64_t round = 1, attempt = 1;
     auto operator<=>(const DrawAt&) const = default;

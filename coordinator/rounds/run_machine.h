@@ -55,7 +55,7 @@
 
 namespace rivulet {
 
-// When tasks are drawn, from which version, and how many updates make the next one.
+// Rules for a run's draws: their time, their base version, and the number of updates that make the next version.
 struct RoundPolicy {
   // When a lease is drawn, and so its base version. kCommitted: all leases of a version together, once the previous one
   // is committed. kLatest: each one when another has ended, from the newest version; open leases continue towards the
@@ -195,14 +195,14 @@ class RunMachine {
   // Base versions of training tasks: with the newest version and Save's bytes, all that a restart needs.
   std::vector<int64_t> NeededVersions() const;  // ascending
   bool knows(const std::string& client_id) const { return members_.Knows(client_id); }
-  // The aggregator through which it is reached; "": none.
+  // The aggregator through which the client is reached; "": none.
   const std::string& via(const std::string& client_id) const { return members_.via(client_id); }
   int64_t known_clients() const { return members_.size(); }
   bool remembers() const { return members_.remembers(); }  // whether it uses CommitDone::reported
-  // Whether a ClientsJoined would make the name a member after `others` new names: see
+  // Whether a client that joined after `others` new names would become a member: see
   // Population::MayInsert.
   Status MayJoin(const std::string& client_id, int64_t others) const { return members_.MayJoin(client_id, others); }
-  // The first draw of a name that joins now: RunStart::Candidate after a restart.
+  // Gives the first draw of a name that joins now: RunStart::Candidate after a restart.
   std::pair<int64_t, int64_t> next_draw() const;
   // Milliseconds between heartbeats of a site with a task.
   int64_t heartbeat_ms() const;

@@ -1,6 +1,6 @@
-// The arithmetic that makes sums independent of order: weight × value, exact in double, is rounded once (to nearest,
-// ties to even) to a multiple of 2^-s, and added as an integer. Dispatched at run time to the widest vectors of the
-// CPU; every target gives the same bits.
+// The arithmetic that makes sums independent of order. A product weight × value is exact in double; it is rounded once
+// (to nearest, ties to even) to a multiple of 2^-s, and added as an integer. Dispatched at run time to the CPU's widest
+// vectors; every target gives the same bits.
 #pragma once
 
 #include <array>

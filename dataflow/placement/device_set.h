@@ -20,7 +20,7 @@ struct PlacementDevice {
   std::function<bool(const Node&)> supports;  // whether the device can run the node
 };
 
-// In the order of preference for unconstrained nodes: by
+// Devices in their order of preference for unconstrained nodes: by
 // priority, then type, then job, replica, task and number.
 class DeviceSet {
  public:

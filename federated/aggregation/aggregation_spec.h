@@ -94,7 +94,7 @@ struct AggregationSpec {
   // aggregating process and not part of plan or digest, since it changes no bit of a sum.
   double most_norm = 0;
 
-  // Of a valid spec. The bound is 1 for a part with the weight rule "one", and max_weight for every other.
+  // Bounds of a valid spec. The weight bound is 1 for the weight rule "one", and max_weight for every other.
   int64_t weight_bound(const PartSpec& part) const;
   int fraction_bits(const PartSpec& part) const;  // s
   int sum_bits() const;                           // of a secure sum, the same for all parts

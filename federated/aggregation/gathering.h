@@ -69,7 +69,7 @@ class Gathering : public Aggregation {
     FoldState* state = nullptr;
     Status* status = nullptr;
   };
-  // As AddPart for each; the default for rules that gain nothing by adding several at once.
+  // Does AddPart for each update. Rules that gain nothing by adding several at once keep this default.
   virtual void AddParts(std::span<const Adding> updates, size_t p, PartSums& into);
   // Whether AddPart, AddParts and RemovePart accept parts on a device. EachRun does not.
   virtual bool TakesDeviceParts() const { return false; }

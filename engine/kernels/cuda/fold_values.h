@@ -7,7 +7,7 @@ namespace rivulet::gpu {
 
 inline constexpr int32_t kMagnitude = 0x7FFFFFFF, kLeastNormal = 0x00800000;
 
-// As on the host's training threads: subnormal numbers count as zero.
+// Returns 0 for subnormal numbers, as arithmetic on the host's training threads does.
 __device__ inline float Flushed(float value) {
   return (__float_as_int(value) & kMagnitude) < kLeastNormal ? 0.0f : value;
 }

@@ -12,7 +12,7 @@ namespace rivulet {
 // The same for a kernel that finishes its float32 sums in registers: values below `least` become 0, values above `most`
 // become `most`, and NaN stays NaN. Without an activation there are no such values.
 struct SumFinish {
-  // With a bias in `fused` (the kernel's input 2); otherwise it does nothing, and WithSumFinish does the rest.
+  // Needs a bias in `fused` (the kernel's input 2); otherwise it does nothing, and WithSumFinish does the rest.
   static SumFinish Of(const FusedOps& fused, const KernelContext& context) {
     SumFinish finish;
     if (!fused.bias) return finish;

@@ -9,7 +9,7 @@
 namespace rivulet {
 
 // Forward, or the gradient of an input with few channels; tensors are NHWC regardless of `window.nchw`. `fused` is for
-// the forward direction. nullopt for strides, groups and many channels. PaysPlanar (choose.h) tells when it is faster.
+// the forward direction. nullopt for strides, groups and many channels. PaysPlanar (choose.h) says when it is faster.
 std::optional<Prepared> PlanarConvolution(ConvDirection direction, const Window& window, const FusedOps& fused = {});
 
 }  // namespace rivulet

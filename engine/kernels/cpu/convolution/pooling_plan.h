@@ -25,8 +25,8 @@ struct PoolPlan {
   int64_t out_elements() const { return batch * out_height * out_width * channels; }
 };
 
-// From the attributes of MaxPool, AvgPool or their gradients. INVALID_ARGUMENT: shapes that do not match, or a window
-// that is completely in the padding.
+// Makes a plan from the attributes of MaxPool, AvgPool or their gradients. INVALID_ARGUMENT: shapes that do not match,
+// or a window that is completely in the padding.
 StatusOr<PoolPlan> MakePoolPlan(const NodeView& node, const Shape& input, const Shape& output);
 
 enum class Pool { kMax, kMaxGrad, kMaxGradRelu, kMaxGradGrad, kAvg, kAvgGrad };

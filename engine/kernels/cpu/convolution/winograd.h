@@ -24,7 +24,7 @@ std::optional<WinogradShape> WinogradShapeOf(ConvDirection direction, const Wind
 // The tensors are NHWC regardless of `window.nchw`. `fused` is for the forward direction and is applied with the
 // arithmetic of epilogue.h, in registers if there is a bias. nullopt as WinogradShapeOf. With `pooled`, for forward
 // convolutions with a bias, the output is the maximum of each 2×2 pixels, with MaxPool's bits, and the full result is
-// never in memory. PaysWinograd (choose.h) tells when it is faster.
+// never in memory. PaysWinograd (choose.h) says when it is faster.
 std::optional<Prepared> WinogradConvolution(ConvDirection direction, const Window& window, const FusedOps& fused = {},
                                             bool pooled = false);
 

@@ -47,10 +47,10 @@ class DeviceSet {
   std::vector<PlacementDevice> devices_;
 };
 
-// Whether the node is structural, asynchronous, or has a CPU kernel.
+// Returns true if the node is structural, asynchronous, or has a CPU kernel.
 bool RunsOnCpu(const Node& node);
-// Whether the node is structural, or has a device kernel for its type; false for strings and variants, which are in
-// host memory.
+// Returns true if the node is structural, or has a device kernel for its type; false for strings and variants, which
+// are in host memory.
 bool RunsOnGpu(const Node& node);
 
 }  // namespace rivulet

@@ -79,7 +79,7 @@ class GraphEditor {
   // The value of a Const; nullptr for other nodes.
   static const Tensor* Constant(Edge edge);
 
-  // Whether the edge's node may be merged or decomposed:
+  // True if the edge's node may be merged or decomposed:
   // it is not pinned, has no side effect, and has one use.
   static bool OnlyUse(Edge edge);
 

@@ -86,7 +86,7 @@ class Key {
   // For a key with paths: calls `visit` with each given path, which it may change.
   void ForEachPath(Scenario& scenario, const std::function<void(std::string& path)>& visit) const;
   std::string Toml(const Scenario& scenario) const;  // the value as TOML
-  // Whether the value is "", which leaves the choice to the program that runs the scenario, so nothing is written.
+  // True if the value is "", which leaves the choice to the program that runs the scenario, so nothing is written.
   bool Unset(const Scenario& scenario) const;
   ScenarioKey Public() const;
 

@@ -28,7 +28,7 @@ inline constexpr std::array kSegments = {Segment::kTrainable, Segment::kLocal, S
 std::string_view Name(Segment segment);                    // "trainable", "shared", "local", "frozen", "base"
 StatusOr<Segment> SegmentFromName(std::string_view name);  // INVALID_ARGUMENT for other names
 
-// Whether tasks train the segment's variables; trainable ones are sent, local ones stay with the client.
+// Returns true if tasks train the segment's variables; trainable ones are sent, local ones stay with the client.
 inline bool IsTrained(Segment segment) { return segment == Segment::kTrainable || segment == Segment::kLocal; }
 
 struct VariableSpec {

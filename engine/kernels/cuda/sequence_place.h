@@ -16,7 +16,7 @@ struct SequencePlace {
     unit = static_cast<int32_t>(walk.units.Split(rest));
     sequence = static_cast<int32_t>(rest);
   }
-  // Whether the sequence has step t.
+  // Returns true if the sequence has step t.
   __device__ bool Covers(int t) const {
     if (t < 0 || t >= walk.steps) return false;
     if (walk.lengths.data == nullptr) return true;

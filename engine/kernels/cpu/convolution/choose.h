@@ -16,7 +16,7 @@ StatusOr<Prepared> ChooseConvolution<bfloat16>(const ConvolutionProblem& problem
 // The kernel of ChooseConvolution<float> followed by a max pool of 2×2 pixels, with the bits of both.
 StatusOr<Prepared> ChoosePooledConvolution(const ConvolutionProblem& problem, const KernelPolicy& policy);
 
-// Whether an algorithm is faster than the others for a shape that it can compute.
+// Returns true if an algorithm is faster than the others for a shape that it can compute.
 bool PaysToInterleave(ConvDirection direction, const Window& window);
 bool PaysPlanar(ConvDirection direction, const Window& window);
 bool PaysWinograd(ConvDirection direction, const Window& window);

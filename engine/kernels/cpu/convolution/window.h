@@ -25,7 +25,7 @@ struct Window {
   double multiply_adds() const {
     return static_cast<double>(out_elements()) * static_cast<double>(height * width * group_in());
   }
-  // Whether each channel is convolved separately.
+  // Returns true if each channel is convolved separately.
   bool depthwise() const { return groups > 1 && groups == in_channels; }
 };
 

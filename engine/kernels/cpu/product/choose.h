@@ -27,7 +27,7 @@ enum class ProductAlgorithm {
 template <typename T>
 ProductAlgorithm ChooseProduct(const MatrixProduct& product, const KernelPolicy& policy);
 
-// Whether the algorithm is in small_matmul.h.
+// Returns true if the algorithm is in small_matmul.h.
 bool IsSmall(ProductAlgorithm algorithm);
 // The algorithm of small_matmul.h for any sizes; at most one factor may be transposed.
 ProductAlgorithm SmallAlgorithm(const MatrixProduct& product);

@@ -85,7 +85,7 @@ class Builder {
 // kBFloat16 or kFloat32.
 Type TypeOf(DType dtype);
 
-// Whether the implementation chosen by the library, by its name, is slower than Rivulet's or than float32.
+// Returns true if the implementation chosen by the library, by its name, is slower than Rivulet's or than float32.
 bool IsSlow(const std::string& implementation, DType dtype);
 
 }  // namespace rivulet::onednn

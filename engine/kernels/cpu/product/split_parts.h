@@ -51,7 +51,7 @@ RIVULET_TILE_INLINE void SplitPairs(__m512 first, __m512 second, __m512i (&parts
   strange = _mm512_fmadd_ps(_mm512_add_ps(first_high.rest, second_high.rest), _mm512_setzero_ps(), strange);
 }
 
-// Whether all numbers could be split.
+// Returns true if all numbers could be split.
 RIVULET_TILE_INLINE bool AllSplit(__m512 strange) { return _mm512_cmp_ps_mask(strange, strange, _CMP_UNORD_Q) == 0; }
 
 // Splits 16 rows (of A, or columns of B: `lines`) and 32 terms into tiles of their three parts. A tile's row is a line

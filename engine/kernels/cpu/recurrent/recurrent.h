@@ -94,7 +94,7 @@ class Gate {
     }
   }
 
-  // Whether it has this kind, without a clip.
+  // Returns true if it has this kind, without a clip.
   bool IsPlain(CellActivation kind) const { return kind_ == kind && !(clip_ > 0); }
 
   void Apply(T* values, int64_t count) const {

@@ -16,8 +16,8 @@ enum class ReductionAlgorithm {
 ReductionAlgorithm ChooseReduction(std::span<const int64_t> dims, std::span<const int64_t> strides,
                                    const std::vector<bool>& is_reduced);
 
-// Whether a result should be written past the caches: if no cache would hold it until it is read, its lines, which are
-// written completely, need not be read first. That is a third of a normalisation's memory traffic.
+// Returns true if a result should be written past the caches: if no cache would hold it until it is read, its lines,
+// which are written completely, need not be read first. That is a third of a normalisation's memory traffic.
 bool PaysToWritePastCaches(int64_t bytes);
 
 }  // namespace rivulet

@@ -18,7 +18,8 @@ struct RunGraph {
 };
 
 // What `fetches` and `targets` need, cut out. A fed tensor becomes a Placeholder: of its producer's name, or of
-// another where the producer is still needed. Random ops keep the position they had (attribute "_random_index").
+// another where the producer is still needed. A variable, or the op that updates it, is fetched by its value: that is
+// what a reference of TensorFlow's version 1 means. Random ops keep the position they had (attribute "_random_index").
 // NOT_FOUND: a name the graph lacks (names the nearest).
 StatusOr<RunGraph> PruneForRun(const Graph& graph, std::span<const std::string> feeds,
                                std::span<const std::string> fetches, std::span<const std::string> targets);

@@ -121,9 +121,14 @@ TEST(TensorMessageTest, AnswersThatAreNone_AreRefused) {
   ToProto(Tensor::Of<float>({2}, {1, 2}), longer.mutable_tensor());
   longer.mutable_tensor()->mutable_tensor_content()->append("1234");
   EXPECT_THAT(Read(longer.SerializeAsString()), StatusIs(absl::StatusCode::kInvalidArgument));
-  longer.mutable_tensor()->set_dtype(proto::DT_BOOL);
-  longer.mutable_tensor()->set_tensor_content("\2\1");
-  EXPECT_THAT(Read(longer.SerializeAsString()), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST(TensorMessageTest, BytesThatAreNoBool_BecomeOne) {
+  Response answer;
+  ToProto(Tensor::Of<bool>({3}, {true, false, true}), answer.mutable_tensor());
+  answer.mutable_tensor()->set_tensor_content(std::string("\2\0\1", 3));
+  ASSERT_OK_AND_ASSIGN(const Tensor read, Read(answer.SerializeAsString()));
+  ExpectSame(read, Tensor::Of<bool>({3}, {true, false, true}));
 }
 
 TEST(TensorMessageTest, LargeTensor_GoesInPiecesToThoseWhoTakeThem) {

@@ -25,7 +25,7 @@ StatusOr<std::shared_ptr<const Model>> LoadServedModel(FileSystem& fs, const std
                                                        const std::string& digest,
                                                        std::shared_ptr<const ModelLayout> layout,
                                                        std::optional<int64_t> cluster) {
-  // The file's bytes, the model read from them, and for a moment an average of it.
+  // The file's bytes, the model read from them, and temporarily an average of it.
   const size_t needed = 3 * layout->arena_bytes(), left = AvailableMemory();
   if (needed > left)
     return ResourceExhausted("'{}' needs {} to be loaded, and {} is left; serve fewer models, or on a larger machine",
@@ -126,9 +126,8 @@ Status FindSpareRows(const LoadedVersion& version, int64_t batch) {
     if (equal) return absl::OkStatus();
   }
   return FailedPrecondition(
-      "the bits of an answer depend on its place in a batch of {}, whatever rows are behind it; leave --fixed-batch "
-      "out, "
-      "or choose another number",
+      "the bits of an answer depend on its place in a batch of {}, whatever rows are behind it; leave "
+      "--fixed-batch out, or choose another number",
       batch);
 }
 
@@ -138,7 +137,7 @@ Status WarmUp(const LoadedVersion& version, std::span<const int64_t> batches, bo
   for (const int64_t batch : batches) {
     if (equal_places) RIVULET_RETURN_IF_ERROR(FindSpareRows(version, batch));
     RIVULET_ASSIGN_OR_RETURN(const auto warm, WarmProgram::Create(version, batch));
-    // The first run touches memory for the first time; the second tells how long a step takes.
+    // The first run touches memory for the first time; the second gives the time of a step.
     RIVULET_RETURN_IF_ERROR(warm->Run());
     const auto begin = std::chrono::steady_clock::now();
     RIVULET_RETURN_IF_ERROR(warm->Run());

@@ -1,4 +1,4 @@
-// Arithmetic of long arrays of words modulo 2^32 or 2^64, in runs of a fixed length, which compilers vectorise.
+// Arithmetic on long arrays of words modulo 2^32 or 2^64, in runs of a fixed length, which compilers vectorise.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace rivulet {
 
-// into[i] = combine(into[i], more[i]) for unsigned words. `more` has into.size() words, at any address, and shares no
-// memory with `into`.
+// into[i] = combine(into[i], more[i]) for unsigned words. `more` has into.size() words of any alignment and must not
+// overlap `into`.
 template <class Word, class Combine>
 void CombineWords(std::span<Word> into, const void* more, Combine combine) {
   constexpr size_t kRun = 16;

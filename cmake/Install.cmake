@@ -1,5 +1,5 @@
 # `cmake --install`: the programs, and the package for find_package(Rivulet). Its libraries are the engine and dataflow,
-# which link no gRPC. The federated parts are reached through the program.
+# which link no gRPC, and dataflow_cluster, which does. The federated parts are reached through the program.
 include(CMakePackageConfigHelpers)
 
 install(TARGETS rivulet RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
@@ -42,7 +42,12 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/engine DESTINATION ${CMAKE_INSTALL_INCLU
         REGEX "onnx/(importer|operator|tensor|weight_places|window|export/graph_exporter|export/model_writer)\\.h$" EXCLUDE)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/dataflow DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rivulet
         FILES_MATCHING PATTERN "*.h"
-        PATTERN "cluster/*" EXCLUDE)  # tasks of a cluster need gRPC, and live in the programs
+        PATTERN "cluster/*" EXCLUDE)
+# Of a cluster's tasks, the headers that show no gRPC.
+install(FILES ${PROJECT_SOURCE_DIR}/dataflow/cluster/cluster_spec.h ${PROJECT_SOURCE_DIR}/dataflow/cluster/task_server.h
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rivulet/dataflow/cluster)
+install(FILES ${PROJECT_SOURCE_DIR}/rpc/credentials.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rivulet/rpc)
+install(FILES ${PROJECT_SOURCE_DIR}/certificates/role.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rivulet/certificates)
 # What a library of algorithms compiles against beside these (federated/algorithms/algorithm_library.h); no wire.
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/federated DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rivulet
         FILES_MATCHING PATTERN "*.h" PATTERN "transport/*" EXCLUDE)

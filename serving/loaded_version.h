@@ -35,7 +35,9 @@ StatusOr<std::shared_ptr<const Model>> LoadServedModel(FileSystem& fs, const std
                                                        std::optional<int64_t> cluster);
 
 // Compiles a program for each of `batches` and runs it twice on zeros, so that no request waits for that and step times
-// are known. Call it on a thread that has called EnterWorkerThread.
-Status WarmUp(const LoadedVersion& version, std::span<const int64_t> batches);
+// are known. Call it on a thread that has called EnterWorkerThread. `equal_places`: an example has the same bits at
+// every place of a batch. Kernels may sum the last rows of a matrix in another order, so spare rows are put behind the
+// batch, as many as that takes (ServedPlan::SpareRows). FAILED_PRECONDITION: there is no such number.
+Status WarmUp(const LoadedVersion& version, std::span<const int64_t> batches, bool equal_places = false);
 
 }  // namespace rivulet

@@ -152,7 +152,7 @@ Status ModelServer::Apply(Entry& entry, std::map<std::string, PointedLabel> want
       Status status = fresh.status();
       if (status.ok()) {
         SetState(entry, version, VersionState::kWarming);
-        status = WarmUp(**fresh, batcher_->sizes());
+        status = WarmUp(**fresh, batcher_->sizes(), batcher_->options().fixed > 0);
       }
       if (status.ok()) {
         loaded[version.version] = *fresh;

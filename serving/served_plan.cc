@@ -115,14 +115,27 @@ StatusOr<std::shared_ptr<const Program>> ServedPlan::ProgramOf(int64_t batch) co
   std::shared_ptr<const Program>& program = programs_[batch];
   if (program != nullptr) return program;
   Signature signature;
+  const auto spare = spare_rows_.find(batch);
   for (const FeedSpec& feed : feeds_) {
     signature.feeds.push_back(feed);
-    signature.feeds.back().spec.shape.set_dim(0, batch);
+    signature.feeds.back().spec.shape.set_dim(0, batch + (spare == spare_rows_.end() ? 0 : spare->second));
   }
   signature.fetches = fetches_;
   signature.variables = BindVariables(*plan_->layout());
   RIVULET_ASSIGN_OR_RETURN(program, CompileProgram(plan_->model().graph, signature, plan_->compile_options()));
   return program;
+}
+
+int64_t ServedPlan::SpareRows(int64_t batch) const {
+  MutexLock lock(mutex_);
+  const auto found = spare_rows_.find(batch);
+  return found == spare_rows_.end() ? 0 : found->second;
+}
+
+void ServedPlan::SetSpareRows(int64_t batch, int64_t rows) const {
+  MutexLock lock(mutex_);
+  spare_rows_[batch] = rows;
+  programs_.erase(batch);
 }
 
 std::chrono::nanoseconds ServedPlan::StepTime(int64_t batch) const {

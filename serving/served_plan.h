@@ -57,6 +57,10 @@ class ServedPlan {
   // Compiled at the first call, on a thread that has called EnterWorkerThread. Feeds are in order of inputs(), fetches
   // in order of fetches().
   StatusOr<std::shared_ptr<const Program>> ProgramOf(int64_t batch) const;
+  // Rows that the program of `batch` has behind them, and that stay zeros; 0 unless they were set. The program is
+  // compiled anew: before it serves.
+  int64_t SpareRows(int64_t batch) const;
+  void SetSpareRows(int64_t batch, int64_t rows) const;
   // The fetch of output `index`, and whether the output is its softmax.
   struct Source {
     size_t fetch = 0;
@@ -83,6 +87,7 @@ class ServedPlan {
   mutable Mutex mutex_;
   mutable std::map<int64_t, std::shared_ptr<const Program>> programs_ GUARDED_BY(mutex_);
   mutable std::map<int64_t, std::chrono::nanoseconds> steps_ GUARDED_BY(mutex_);
+  mutable std::map<int64_t, int64_t> spare_rows_ GUARDED_BY(mutex_);
 };
 
 // Replaces each of `rows` consecutive rows of scores by its softmax.

@@ -10,6 +10,7 @@
 #include "cli/run/security.h"
 #include "cli/terminal.h"
 #include "dataflow/cluster/task_server.h"
+#include "engine/base/available_memory.h"
 #include "engine/base/file_system.h"
 #include "engine/base/join.h"
 #include "engine/base/rate_limited_log.h"
@@ -60,7 +61,10 @@ Status RunWorker(const WorkerArguments& arguments) {
     RIVULET_RETURN_IF_ERROR(AsUsageError(
         Annotate(security.credentials->Check(other.address), fmt::format("the cluster's '{}'", other.name()))));
   constexpr size_t kMegabyte = 1'000'000;
-  options.worker.memory_limit_bytes = static_cast<size_t>(arguments.memory_mb.value_or(0)) * kMegabyte;
+  const size_t available = AvailableMemory();
+  const size_t otherwise = available == SIZE_MAX ? 0 : available / 4 * 3;
+  options.worker.memory_limit_bytes =
+      arguments.memory_mb ? static_cast<size_t>(*arguments.memory_mb) * kMegabyte : otherwise;
   options.worker.parked_bytes = static_cast<size_t>(arguments.transfers_mb.value_or(1000)) * kMegabyte;
   options.worker.threads = static_cast<int>(arguments.threads.value_or(0));
   RIVULET_RETURN_IF_ERROR(BindOwnersData(arguments, &options.worker));
@@ -102,7 +106,7 @@ Command GraphWorkerCommand() {
       .Required("--task", "N", &arguments->task, "set the number of this task in its job, counted from 0",
                 {.min = 0, .max = 1023})
       .Option("--memory-mb", "N", &arguments->memory_mb,
-              "limit variables, queues and working memory to this many megabytes [no limit]",
+              "limit variables, queues and working memory to this many megabytes [three quarters of the free memory]",
               {.min = 1, .max = 1 << 24})
       .Option("--transfers-mb", "N", &arguments->transfers_mb,
               "limit tensors that wait for another task to this many megabytes [1000]", {.min = 1, .max = 1 << 24})

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <set>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "engine/graphdef/graph_def.h"
 #include "engine/graphdef/verify.h"
@@ -13,13 +15,38 @@
 namespace rivulet {
 namespace {
 
+constexpr std::string_view kComposition = "_UnaryOpsComposition";
+constexpr size_t kMostAdded = size_t{1} << 20;  // bytes, beyond as many as the graph has
+
 bool IsForeign(const proto::NodeDef& node) {
-  return node.name().starts_with('_') || node.op() == "_HostRecv" || node.op() == "_HostSend";
+  return node.name().starts_with('_') || node.op() == "_HostRecv" || node.op() == "_HostSend" ||
+         node.op() == kComposition;
+}
+
+// Nodes of all ops but the last, which takes the place of `node`. TensorFlow applies `op_names` in their order.
+// `budget`: bytes that may still be added, as each node repeats its device; what does not fit stays as it is, and is
+// refused as an op that does not exist.
+void Expand(proto::NodeDef* node, std::vector<proto::NodeDef>* added, size_t* budget) {
+  const auto found = node->attr().find("op_names");
+  if (found == node->attr().end() || node->input_size() == 0) return;
+  const auto ops = found->second.list().s();  // a copy: the attribute goes
+  const size_t bytes = static_cast<size_t>(ops.size()) * (node->ByteSizeLong() + 32);
+  if (ops.empty() || bytes > *budget) return;
+  *budget -= bytes;
+  node->mutable_attr()->erase("op_names");
+  for (int i = 0; i + 1 < ops.size(); ++i) {
+    proto::NodeDef& link = added->emplace_back(*node);
+    link.set_name(node->name() + "/op_" + std::to_string(i));
+    link.set_op(ops[i]);
+    node->clear_input();  // the first link has them all, control edges too
+    node->add_input(link.name());
+  }
+  node->set_op(ops[ops.size() - 1]);
 }
 
 }  // namespace
 
-std::string WithoutForeignNames(std::string graph_def) {
+std::string WithoutForeignNodes(std::string graph_def) {
   const google::protobuf::LogSilencer silent;
   proto::GraphDef graph;
   if (graph_def.size() > GraphLimits().bytes || CountNodes(graph_def) > GraphLimits().nodes ||
@@ -46,6 +73,11 @@ std::string WithoutForeignNames(std::string graph_def) {
       }
     }
   }
+  std::vector<proto::NodeDef> added;
+  size_t budget = graph_def.size() + kMostAdded;
+  for (proto::NodeDef& node : *graph.mutable_node())
+    if (node.op() == kComposition) Expand(&node, &added, &budget);
+  for (proto::NodeDef& node : added) *graph.add_node() = std::move(node);
   return graph.SerializeAsString();
 }
 

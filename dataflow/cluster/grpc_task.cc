@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "dataflow/cluster/task_channel.h"
+#include "dataflow/cluster/tensor_stream.h"
 #include "dataflow/cluster/wire.h"
 #include "proto/distributed/worker_service.grpc.pb.h"
 #include "proto/graph/run_metadata.pb.h"
@@ -110,17 +111,7 @@ class Task final : public RemoteTask {
     });
   }
   void RecvTensor(int64_t step, const std::string& key, const CancellationToken& cancel, TensorDone done) override {
-    const auto call = NewCall<tf::RecvTensorRequest, tf::RecvTensorResponse>();
-    call->request.set_step_id(step);
-    call->request.set_rendezvous_key(key);
-    Start(call, &Stub::async::RecvTensor, cancel, [call, key, done = std::move(done)](const Status& status) {
-      if (!status.ok()) return done(status);
-      if (call->response.is_dead())
-        return done(Unimplemented(
-            "the tensor '{}' is dead: it comes from a branch that was not taken, and the branch spans tasks", key));
-      size_t repeated = kMostRepeatedBytes;
-      done(TensorFrom(call->response.tensor(), repeated));
-    });
+    ReceiveTensor(channel_, step, key, cancel, std::move(done));
   }
   void CleanupGraph(int64_t step, Done done) override {
     const auto call = NewCall<tf::CleanupGraphRequest, tf::CleanupGraphResponse>();

@@ -1,10 +1,12 @@
 #include "dataflow/cluster/task_server.h"
 
+#include <google/protobuf/stubs/logging.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/support/server_interceptor.h>
 
 #include <map>
+#include <mutex>
 
 #include "dataflow/cluster/allowed_ops.h"
 #include "dataflow/cluster/grpc_task.h"
@@ -119,6 +121,9 @@ class Server final : public TaskServer {
 StatusOr<std::unique_ptr<TaskServer>> TaskServer::Start(TaskServerOptions options) {
   RIVULET_ASSIGN_OR_RETURN(const ClusterTask task, options.cluster.Task(options.job, options.task));
   RIVULET_RETURN_IF_ERROR(options.credentials->Check(task.address));
+  // The library prints a line for each field that is not well-formed: a stranger could send as many as he likes.
+  static std::once_flag quiet;
+  std::call_once(quiet, [] { google::protobuf::SetLogHandler(nullptr); });
   PrepareGrpc();
   RIVULET_RETURN_IF_ERROR(CheckRoomForGrpc());
   // Peers refer to each other by name. The directory is complete before the first call can come.

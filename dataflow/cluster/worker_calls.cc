@@ -33,7 +33,7 @@ void AnswerCall(GraphWorker& worker, const tfw::DeleteWorkerSessionRequest& requ
 
 void AnswerCall(GraphWorker& worker, const tfw::RegisterGraphRequest& request, tfw::RegisterGraphResponse* response,
                 const CancellationToken&, const FinishCall& finish) {
-  worker.RegisterGraph({request.session_handle(), WithoutForeignNames(request.graph_def()), request.rivulet_seed()},
+  worker.RegisterGraph({request.session_handle(), WithoutForeignNodes(request.graph_def()), request.rivulet_seed()},
                        [response, finish](const StatusOr<std::string>& handle) {
                          if (handle.ok()) response->set_graph_handle(*handle);
                          finish(handle.status());
@@ -81,12 +81,14 @@ void AnswerCall(GraphWorker& worker, const tfw::CleanupAllRequest& request, tfw:
   worker.CleanupAll({request.container().begin(), request.container().end()}, finish);
 }
 
-void AnswerCall(GraphWorker& worker, const tfw::RecvTensorRequest& request, tfw::RecvTensorResponse* response,
+void AnswerCall(GraphWorker& worker, const tfw::RecvTensorRequest& request, TensorMessage* response,
                 const CancellationToken& cancel, const FinishCall& finish) {
   worker.RecvTensor(request.step_id(), request.rendezvous_key(), cancel,
-                    [response, finish](const StatusOr<Tensor>& value) {
-                      if (value.ok()) ToProto(*value, response->mutable_tensor());
-                      finish(value.status());
+                    [response, finish, pieces = request.rivulet_pieces()](const StatusOr<Tensor>& value) {
+                      if (!value.ok()) return finish(value.status());
+                      StatusOr<TensorMessage> message = MessageOf(*value, pieces);
+                      if (message.ok()) *response = *std::move(message);
+                      finish(message.status());
                     });
 }
 

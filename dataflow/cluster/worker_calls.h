@@ -2,6 +2,7 @@
 #pragma once
 
 #include "dataflow/cluster/finish_call.h"
+#include "dataflow/cluster/tensor_message.h"
 #include "dataflow/distributed/graph_worker.h"
 #include "engine/program/cancellation.h"
 #include "proto/distributed/worker.pb.h"
@@ -29,8 +30,8 @@ void AnswerCall(GraphWorker& worker, const tensorflow::CleanupGraphRequest& requ
                 tensorflow::CleanupGraphResponse* response, const CancellationToken& cancel, const FinishCall& finish);
 void AnswerCall(GraphWorker& worker, const tensorflow::CleanupAllRequest& request,
                 tensorflow::CleanupAllResponse* response, const CancellationToken& cancel, const FinishCall& finish);
-void AnswerCall(GraphWorker& worker, const tensorflow::RecvTensorRequest& request,
-                tensorflow::RecvTensorResponse* response, const CancellationToken& cancel, const FinishCall& finish);
+void AnswerCall(GraphWorker& worker, const tensorflow::RecvTensorRequest& request, TensorMessage* response,
+                const CancellationToken& cancel, const FinishCall& finish);
 // Answers of RecvTensor are not kept for a second asking, so there is nothing to mark.
 void AnswerCall(GraphWorker& worker, const tensorflow::MarkRecvFinishedRequest& request,
                 tensorflow::MarkRecvFinishedResponse* response, const CancellationToken& cancel,

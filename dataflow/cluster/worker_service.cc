@@ -1,8 +1,27 @@
 #include "dataflow/cluster/worker_service.h"
 
+#include "dataflow/cluster/tensor_stream.h"
 #include "dataflow/cluster/worker_calls.h"
 
 namespace rivulet {
+namespace {
+
+int MethodIndex(const char* name) {
+  const auto* const file = tensorflow::RecvTensorRequest::descriptor()->file();
+  const auto* const service = file->pool()->FindServiceByName("tensorflow.WorkerService");
+  return service->FindMethodByName(name)->index();
+}
+
+}  // namespace
+
+WorkerService::WorkerService(std::shared_ptr<GraphWorker> worker, TaskCallers callers)
+    : worker_(std::move(worker)), callers_(std::move(callers)) {
+  using Handler = grpc::internal::CallbackServerStreamingHandler<grpc::ByteBuffer, grpc::ByteBuffer>;
+  MarkMethodRawCallback(MethodIndex("RecvTensor"),
+                        new Handler([this](grpc::CallbackServerContext* context, const grpc::ByteBuffer* request) {
+                          return SendTensor(context, callers_, worker_, request);
+                        }));
+}
 
 template <typename Request, typename Response>
 grpc::ServerUnaryReactor* WorkerService::Start(grpc::CallbackServerContext* context, const Request* request,
@@ -51,11 +70,6 @@ grpc::ServerUnaryReactor* WorkerService::CleanupGraph(grpc::CallbackServerContex
 grpc::ServerUnaryReactor* WorkerService::CleanupAll(grpc::CallbackServerContext* context,
                                                     const tensorflow::CleanupAllRequest* request,
                                                     tensorflow::CleanupAllResponse* response) {
-  return Start(context, request, response);
-}
-grpc::ServerUnaryReactor* WorkerService::RecvTensor(grpc::CallbackServerContext* context,
-                                                    const tensorflow::RecvTensorRequest* request,
-                                                    tensorflow::RecvTensorResponse* response) {
   return Start(context, request, response);
 }
 grpc::ServerUnaryReactor* WorkerService::MarkRecvFinished(grpc::CallbackServerContext* context,

@@ -13,8 +13,8 @@ namespace rivulet {
 
 class WorkerService final : public tensorflow::WorkerService::CallbackService {
  public:
-  WorkerService(std::shared_ptr<GraphWorker> worker, TaskCallers callers)
-      : worker_(std::move(worker)), callers_(std::move(callers)) {}
+  // RecvTensor is answered from the tensor's memory (tensor_stream.h), and not by a message.
+  WorkerService(std::shared_ptr<GraphWorker> worker, TaskCallers callers);
 
   grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* context, const tensorflow::GetStatusRequest* request,
                                       tensorflow::GetStatusResponse* response) override;
@@ -38,9 +38,6 @@ class WorkerService final : public tensorflow::WorkerService::CallbackService {
   grpc::ServerUnaryReactor* CleanupAll(grpc::CallbackServerContext* context,
                                        const tensorflow::CleanupAllRequest* request,
                                        tensorflow::CleanupAllResponse* response) override;
-  grpc::ServerUnaryReactor* RecvTensor(grpc::CallbackServerContext* context,
-                                       const tensorflow::RecvTensorRequest* request,
-                                       tensorflow::RecvTensorResponse* response) override;
   grpc::ServerUnaryReactor* MarkRecvFinished(grpc::CallbackServerContext* context,
                                              const tensorflow::MarkRecvFinishedRequest* request,
                                              tensorflow::MarkRecvFinishedResponse* response) override;

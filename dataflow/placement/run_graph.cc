@@ -1,6 +1,8 @@
 #include "dataflow/placement/run_graph.h"
 
 #include <algorithm>
+#include <set>
+#include <string_view>
 #include <unordered_map>
 
 #include "engine/graph/function.h"
@@ -22,10 +24,15 @@ class Pruner {
       feeds_.push_back(output);
     }
     std::vector<Node*> roots;
-    std::vector<Output> fetched;
+    std::vector<Fetched> fetched;
     for (const std::string& name : fetches) {
+      if (Node* const read = ReadBy(name); read != nullptr) {
+        fetched.push_back({{}, read});
+        roots.push_back(read);
+        continue;
+      }
       RIVULET_ASSIGN_OR_RETURN(const Output output, graph_.FindOutput(name));
-      fetched.push_back(output);
+      fetched.push_back({output, nullptr});
       if (!IsFed(output)) roots.push_back(output.node);
     }
     for (const std::string& name : targets) {
@@ -54,12 +61,54 @@ class Pruner {
     }
     for (Node* node : graph_.TopologicalOrder(roots))
       if (Needed(node)) RIVULET_RETURN_IF_ERROR(Copy(*node));
-    for (const Output& output : fetched) run_.fetches.push_back(Mapped(output).name());
+    for (const Fetched& fetch : fetched) {
+      if (fetch.read == nullptr) {
+        run_.fetches.push_back(Mapped(fetch.output).name());
+        continue;
+      }
+      RIVULET_ASSIGN_OR_RETURN(const Node* const read, Read(*fetch.read));
+      run_.fetches.push_back(read->name());
+    }
     run_.targets.assign(targets.begin(), targets.end());
     return absl::OkStatus();
   }
 
  private:
+  struct Fetched {
+    Output output;
+    Node* read;  // a variable, or its update, whose value is fetched; null: `output` is
+  };
+
+  // The variable or the update that `name` names where a value is meant: a reference that TensorFlow's clients of
+  // version 1 fetch, to a variable or as the result of an assignment. Null: another tensor.
+  Node* ReadBy(const std::string& name) const {
+    static const std::set<std::string_view> kUpdates = {"AssignVariableOp", "AssignAddVariableOp",
+                                                        "AssignSubVariableOp", "ResourceApplyGradientDescent",
+                                                        "ResourceApplyMomentum"};
+    Node* const node = graph_.Find(name.ends_with(":0") ? name.substr(0, name.size() - 2) : name);
+    if (node == nullptr) return nullptr;
+    if (node->type() == "VarHandleOp") return IsFed(node->output()) ? nullptr : node;
+    if (!kUpdates.contains(node->type()) || node->input(0).node->type() != "VarHandleOp") return nullptr;
+    return IsFed(node->input(0)) ? nullptr : node;
+  }
+
+  // Reads the variable after `node`.
+  StatusOr<Node*> Read(const Node& node) {
+    const bool update = node.type() != "VarHandleOp";
+    const Node& variable = update ? *node.input(0).node : node;
+    std::string name = node.name() + "/fetched";
+    while (run_.graph.Find(name) != nullptr || graph_.Find(name) != nullptr) name += "_";
+    NodeSpec spec{name,
+                  "ReadVariableOp",
+                  {copies_.at(&variable)->output()},
+                  {},
+                  {{"dtype", variable.attr<DType>("dtype")}},
+                  node.source_line(),
+                  variable.device()};
+    if (update) spec.control_inputs.push_back(copies_.at(&node));
+    return run_.graph.AddNode(std::move(spec));
+  }
+
   bool IsFed(const Output& output) const { return std::find(feeds_.begin(), feeds_.end(), output) != feeds_.end(); }
   bool Needed(const Node* node) const { return needed_[static_cast<size_t>(node->id())]; }
 

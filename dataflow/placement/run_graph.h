@@ -18,8 +18,9 @@ struct RunGraph {
 };
 
 // Extracts the nodes that `fetches` and `targets` need. A fed tensor becomes a Placeholder with its producer's name, or
-// with another if the producer is still needed. Random ops keep their original position (attribute "_random_index").
-// NOT_FOUND: a name that the graph lacks (names the nearest).
+// with another if the producer is still needed. A variable, or the op that updates it, is fetched by its value: that is
+// the meaning of a reference of TensorFlow's version 1. Random ops keep their original position (attribute
+// "_random_index"). NOT_FOUND: a name that the graph lacks (names the nearest).
 StatusOr<RunGraph> PruneForRun(const Graph& graph, std::span<const std::string> feeds,
                                std::span<const std::string> fetches, std::span<const std::string> targets);
 

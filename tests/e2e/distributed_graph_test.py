@@ -169,6 +169,9 @@ class TensorFlow(RivuletTest):
     def test_our_master_drives_its_worker(self):
         self.compare("master")
 
+    def test_its_own_tests_of_servers_pass_with_either_end_ours(self):
+        self.compare("tests")
+
 
 if __name__ == "__main__":
     main()

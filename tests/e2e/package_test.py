@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import shutil
+import socket
 import subprocess
 import tempfile
 import unittest
@@ -77,6 +78,25 @@ class Package(RivuletTest):
             linked = run("ldd", self.built / program)
             self.assertNotRegex(linked, "grpc|sqlite|CLI11|spdlog")
             self.assertIn("libprotobuf", linked)
+
+    def test_a_program_of_the_component_cluster_runs_over_two_processes(self):
+        program = self.built / "parameter_server"
+        self.assertIn("libgrpc++", run("ldd", program))
+        addresses = []
+        for _ in range(2):  # nobody else is given these ports: their sockets stay bound
+            reserved = socket.socket()
+            self.addCleanup(reserved.close)
+            reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            reserved.bind(("127.0.0.1", 0))
+            addresses.append(f"127.0.0.1:{reserved.getsockname()[1]}")
+        cluster = f"ps={addresses[0]};worker={addresses[1]}"
+        server = subprocess.Popen([program, cluster, "ps", "0"])
+        try:
+            said = run(program, cluster, "worker", "0", "50", self.folder / "checkpoints")
+        finally:
+            server.kill()
+            server.wait()
+        self.assertRegex(said, r"^step 50  loss \d")
 
     def test_an_algorithm_of_ones_own_trains_in_the_installed_program(self):
         library = self.library("damped", (ROOT / "tests/docs/algorithm_library/damped.cc").read_text())

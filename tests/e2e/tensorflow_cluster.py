@@ -3,6 +3,7 @@
     tensorflow_cluster.py RIVULET sessions    TensorFlow's session drives our master over the graphs below (T1)
     tensorflow_cluster.py RIVULET worker      our worker is task 1 under TensorFlow's master (T2)
     tensorflow_cluster.py RIVULET master      our master drives TensorFlow's worker as task 1 (T3)
+    tensorflow_cluster.py RIVULET tests       TensorFlow's own tests of servers, with parameter servers, workers or both ours
 
 Prints a line per graph, and counts. Exits with 1 when a graph differs from TensorFlow alone (integers to the bit, floats
 to 1e-6), or when the refused ones are others than REFUSED lists.
@@ -33,13 +34,12 @@ def on(task):
 
 CLUSTER = False
 # What is refused, and the sentence's part that says why. Of TensorFlow's master our worker refuses conditions and loops,
-# which are lowered to version-1 control flow before the graph is cut. Our master refuses to fetch a reference variable
-# itself. A graph here that runs, or fails otherwise, is a failure of this program.
-REFERENCES = {"reference_variable": "AssignAddVariableOp", "reference_training": "means something within one run only"}
+# which are lowered to version-1 control flow before the graph is cut. A graph here that runs, or fails otherwise, is a
+# failure of this program.
 REFUSED = {"worker": {"while_loop": "does not follow from the feeds",
                       "cond": "which no Switch of one predicate separates",
                       "cond_of_version_2": "which no Switch of one predicate separates"},
-           "sessions": REFERENCES, "master": REFERENCES}
+           "sessions": {}, "master": {}}
 
 
 @graph
@@ -515,10 +515,10 @@ def compare(target, names, refused):
     return counts["differs"]
 
 
-def ours(rivulet, addresses, task):
+def ours(rivulet, addresses, task, job="worker", cluster=None):
     process = subprocess.Popen(
-        [rivulet, "graph", "worker", "--cluster", "worker=" + ",".join(addresses), "--job", "worker", "--task",
-         str(task), "--insecure"], stdout=subprocess.PIPE, text=True)
+        [rivulet, "graph", "worker", "--cluster", cluster or "worker=" + ",".join(addresses), "--job", job, "--task", str(task),
+         "--insecure"], stdout=subprocess.PIPE, text=True)
     process.stdout.readline()
     return process
 
@@ -527,21 +527,109 @@ THEIRS = """
 import os, sys
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 import tensorflow.compat.v1 as tf
-server = tf.train.Server(tf.train.ClusterSpec({"worker": sys.argv[1].split(",")}), job_name="worker", task_index=int(sys.argv[2]))
+jobs = dict(part.split("=") for part in sys.argv[1].split(";"))
+cluster = tf.train.ClusterSpec({job: tasks.split(",") for job, tasks in jobs.items()})
+server = tf.train.Server(cluster, job_name=sys.argv[3], task_index=int(sys.argv[2]))
 print("serves", flush=True)
 server.join()
 """
 
 
-def theirs(addresses, task):
-    process = subprocess.Popen([sys.executable, "-c", THEIRS, ",".join(addresses), str(task)], stdout=subprocess.PIPE,
-                               text=True)
+def theirs(addresses, task, job="worker", cluster=None):
+    process = subprocess.Popen([sys.executable, "-c", THEIRS, cluster or "worker=" + ",".join(addresses), str(task), job],
+                               stdout=subprocess.PIPE, text=True)
     process.stdout.readline()
     return process
 
 
+def raises(error, run):
+    try:
+        run()
+    except error:
+        return
+    raise AssertionError(f"no {error.__name__}")
+
+
+# What TensorFlow's own tests of servers do: localhost_cluster_performance_test.py (testCreateLocalCluster),
+# server_lib_same_variables_clear_test.py and server_lib_multiple_containers_test.py (python/training).
+def variables_of_two_servers(targets):
+    """Two workers and two parameter servers: each worker's session sees what the other's has set."""
+    with tf.Graph().as_default():
+        sessions = [tf.Session(target) for target in targets]
+        variables = []
+        for session, values in zip(sessions, ((0.0, 1.0), (2.0, 3.0))):
+            for task, value in enumerate(values):
+                with tf.device(f"/job:ps/task:{task}"):
+                    variables.append(tf.Variable(value, use_resource=False))
+            session.run([variable.initializer for variable in variables[-2:]])
+        for session in reversed(sessions):
+            assert [variable.eval(session=session) for variable in variables] == [0.0, 1.0, 2.0, 3.0]
+        for session in sessions:
+            session.close()
+
+
+def reset_clears_variables(targets):
+    with tf.Graph().as_default():
+        v0 = tf.Variable([[2, 1]], name="v0", use_resource=False)
+        v1 = tf.Variable([[1], [2]], name="v1", use_resource=False)
+        v2 = tf.matmul(v0, v1)
+        first, second = tf.Session(targets[0]), tf.Session(targets[0])
+        first.run(tf.global_variables_initializer())
+        assert first.run(v2) == second.run(v2) == [[4]]
+        tf.Session.reset(targets[0])
+        raises(tf.errors.AbortedError, lambda: second.run(v2))
+        again = tf.Session(targets[0])
+        raises(tf.errors.FailedPreconditionError, lambda: again.run(v2))
+        again.run(tf.global_variables_initializer())
+        assert again.run(v2) == [[4]]
+        again.close()
+
+
+def reset_of_one_container(targets):
+    with tf.Graph().as_default():
+        with tf.container("first"):
+            kept = tf.Variable(1.0, name="kept", use_resource=False)
+        with tf.container("second"):
+            lost = tf.Variable(2.0, name="lost", use_resource=False)
+        session = tf.Session(targets[0])
+        session.run(tf.global_variables_initializer())
+        assert session.run([kept, lost]) == [1.0, 2.0]
+        tf.Session.reset(targets[0], ["second"])
+        raises(tf.errors.AbortedError, lambda: session.run(kept))
+        session = tf.Session(targets[0])
+        assert session.run(kept) == 1.0
+        raises(tf.errors.FailedPreconditionError, lambda: session.run(lost))
+        session.close()
+
+
+def own_tests(rivulet):
+    """TensorFlow's tests over two workers and two parameter servers, of which either kind, or both, are ours."""
+    for our_jobs in (("ps", "worker"), ("worker",), ("ps",)):
+        sockets = reserve_ports(4)
+        addresses = [f"127.0.0.1:{reserved.getsockname()[1]}" for reserved in sockets]
+        cluster = f"ps={','.join(addresses[:2])};worker={','.join(addresses[2:])}"
+        processes = []
+        try:
+            for job in ("ps", "worker"):
+                for task in range(2):
+                    start = (lambda *words, **more: ours(rivulet, *words, **more)) if job in our_jobs else theirs
+                    processes.append(start(None, task, job=job, cluster=cluster))
+            targets = [f"grpc://{address}" for address in addresses[2:]]
+            for test in (variables_of_two_servers, reset_clears_variables, reset_of_one_container):
+                test(targets)
+                print(f"{test.__name__}, ours: {', '.join(our_jobs)}: passed", flush=True)
+        finally:
+            for process in processes:
+                process.kill()
+            for reserved in sockets:
+                reserved.close()
+    return 0
+
+
 def main():
     rivulet, mode, names = sys.argv[1], sys.argv[2], sys.argv[3:]
+    if mode == "tests":
+        return own_tests(rivulet)
     sockets = reserve_ports(2)
     addresses = [f"127.0.0.1:{reserved.getsockname()[1]}" for reserved in sockets]
     first = theirs if mode == "worker" else lambda a, t: ours(rivulet, a, t)

@@ -3,7 +3,9 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 
+#include <algorithm>
 #include <random>
+#include <thread>
 
 #include "dataflow/cluster/task_server.h"
 #include "proto/distributed/master_service.grpc.pb.h"
@@ -28,6 +30,7 @@ class HostileCalls : public ::testing::Test {
     ASSERT_OK_AND_ASSIGN(options.cluster, ClusterSpec::Parse("worker=" + address));
     options.job = "worker";
     options.credentials = InsecureCredentials(false);
+    options.worker.max_waiting = kMostWaiting;
     ASSERT_OK_AND_ASSIGN(server_, TaskServer::Start(std::move(options)));
     KeepCallbackThreads();
     channel_ = grpc::CreateChannel(address, grpc::InsecureChannelCredentials());
@@ -93,6 +96,7 @@ class HostileCalls : public ::testing::Test {
     ASSERT_TRUE(Call(&tfw::WorkerService::Stub::CleanupGraph, clean, &cleaned).ok());
   }
 
+  static constexpr size_t kMostWaiting = 100;
   const ReservedPorts reserved_{1};
   std::unique_ptr<TaskServer> server_;
   std::shared_ptr<grpc::Channel> channel_;
@@ -162,6 +166,46 @@ TEST_F(HostileCalls, KeysOfOthers_AreRefusedByASentence) {
     EXPECT_EQ(status.error_code(), code) << key << ": " << status.error_message();
     EXPECT_THAT(status.error_message(), HasSubstr(why)) << key;
   }
+  EXPECT_EQ(server_->worker().steps(), 0u);
+}
+
+// Receives of tensors that nobody sends: so many wait, the others are refused at once, and nothing is left of any.
+TEST_F(HostileCalls, FloodOfReceives_IsBoundedAndLeavesNothing) {
+  constexpr size_t kFlood = 1000;
+  struct Receive {
+    grpc::ClientContext context;
+    tfw::RecvTensorRequest request;
+    tfw::RecvTensorResponse response;
+    Answer<grpc::Status> answer;
+  };
+  std::vector<std::unique_ptr<Receive>> flood;
+  for (size_t i = 0; i < kFlood; ++i) {
+    Receive& receive = *flood.emplace_back(std::make_unique<Receive>());
+    receive.context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+    receive.request.set_step_id(static_cast<int64_t>(1000 + i));
+    receive.request.set_rendezvous_key(
+        Key(server_->worker().device().incarnation, Device(), "/job:worker/replica:0/task:1/device:CPU:0"));
+    worker_->async()->RecvTensor(&receive.context, &receive.request, &receive.response, receive.answer.Callback());
+  }
+  const auto answered = [&] {
+    return static_cast<size_t>(
+        std::ranges::count_if(flood, [](const auto& receive) { return receive->answer.here(); }));
+  };
+  while (answered() < kFlood - kMostWaiting) std::this_thread::yield();
+  EXPECT_LE(server_->worker().steps(), kMostWaiting);
+  ExpectServes();
+  size_t refused = 0;
+  for (const auto& receive : flood) receive->context.TryCancel();
+  for (const auto& receive : flood) {
+    const grpc::Status status = receive->answer.Get();
+    if (status.error_code() == grpc::StatusCode::CANCELLED) continue;
+    ++refused;
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+    EXPECT_THAT(status.error_message(), HasSubstr("receives that wait"));
+  }
+  EXPECT_EQ(refused, kFlood - kMostWaiting);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (server_->worker().steps() > 0 && std::chrono::steady_clock::now() < until) std::this_thread::yield();
   EXPECT_EQ(server_->worker().steps(), 0u);
 }
 

@@ -227,6 +227,31 @@ TEST(ReferenceVariableTest, IsVariableInitialized_AsksTheVariableItself) {
   EXPECT_TRUE(values[0].flat<bool>()[0]);
 }
 
+// As TensorFlow's clients of version 1 fetch a variable, and what an assignment gives it.
+TEST(ReferenceVariableTest, VariableAndItsUpdate_AreFetchedByTheirValue) {
+  ASSERT_OK_AND_ASSIGN(Graph graph, ParseGraphText(R"(
+    node { name: "v" op: "VariableV2" attr { key: "dtype" value { type: DT_FLOAT } }
+           attr { key: "shape" value { shape {} } } }
+    node { name: "two" op: "Const" attr { key: "dtype" value { type: DT_FLOAT } }
+           attr { key: "value" value { tensor { dtype: DT_FLOAT tensor_shape {} float_val: 2 } } } }
+    node { name: "set" op: "Assign" input: "v" input: "two" attr { key: "T" value { type: DT_FLOAT } } }
+    node { name: "add" op: "AssignAdd" input: "v" input: "two" attr { key: "T" value { type: DT_FLOAT } } }
+  )"));
+  const Tasks tasks(1);
+  ASSERT_OK_AND_ASSIGN(const auto session, tasks.Session(std::move(graph)));
+  const auto fetched = [&](const std::string& name) {
+    const auto values = RunStep(*session, {.fetches = {name}});
+    EXPECT_OK(values);
+    return values.ok() ? (*values)[0].flat<float>()[0] : -1;
+  };
+  EXPECT_THAT(RunStep(*session, {.fetches = {"v:0"}}), StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_EQ(fetched("set:0"), 2.0f);
+  EXPECT_EQ(fetched("v:0"), 2.0f);
+  EXPECT_EQ(fetched("add"), 4.0f);
+  EXPECT_EQ(fetched("v"), 4.0f);
+  EXPECT_FALSE(RunStep(*session, {.fetches = {"add:1"}}).ok());
+}
+
 TEST(GraphWorkerTest, KeyOfAnotherIncarnationTaskOrForm_IsRefused) {
   const Tasks tasks(2);
   const auto receive = [&](const std::string& key) {

@@ -1,11 +1,14 @@
 // What a task of a cluster is asked: each request of a client to its session's master, and of a master or another task
 // to a worker.
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
 #include <condition_variable>
 #include <mutex>
 #include <type_traits>
 
 #include "dataflow/cluster/allowed_ops.h"
 #include "dataflow/cluster/master_calls.h"
+#include "dataflow/cluster/tensor_message.h"
 #include "dataflow/cluster/worker_calls.h"
 #include "dataflow/placement/rendezvous.h"
 #include "engine/base/check.h"
@@ -180,7 +183,7 @@ bool AskForTensor(std::string_view bytes) {
   const bool there =
       request.step_id() == kStepId &&
       request.rendezvous_key() == WithIncarnation(KeyBetween(kTaskDevice, kPeerDevice, "edge"), incarnation);
-  tfc::RecvTensorResponse response;
+  TensorMessage response;
   return Answers(*task.worker, request, response, !there);
 }
 
@@ -228,6 +231,40 @@ const Registered recv_tensor{{"cluster_recv_tensor", AskForTensor, SeedsOf<tfc::
                                 request.set_rendezvous_key(KeyBetween(kTaskDevice, kPeerDevice, "edge"));
                               }),
                               MessageFrom(0)}};
+// What another task answers to a receive: one message, or the first of several.
+bool ReadAnswer(std::string_view bytes) {
+  const auto open = [&] {
+    return std::make_unique<google::protobuf::io::ArrayInputStream>(bytes.data(), static_cast<int>(bytes.size()));
+  };
+  const bool whole = TensorFromMessage(bytes.size(), "key", open).ok();
+  tfc::RecvTensorResponse first;
+  constexpr uint64_t kMost = 1 << 20;  // what is announced is made, of zeros
+  if (!first.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) || first.rivulet_values_bytes() > kMost)
+    return whole;
+  const auto pieces = TensorInPieces(bytes.size(), "key", *open());
+  return whole || (pieces.ok() && pieces->has_value());
+}
+const Registered recv_tensor_answer{
+    {"cluster_recv_tensor_answer", ReadAnswer,
+     [] {
+       tfc::RecvTensorResponse typed, first;
+       typed.set_send_start_micros(5);
+       typed.mutable_tensor()->set_dtype(proto::DT_FLOAT);
+       ToProto(Shape{2}, typed.mutable_tensor()->mutable_tensor_shape());
+       typed.mutable_tensor()->add_float_val(1.5f);
+       first = typed;
+       first.mutable_tensor()->clear_float_val();
+       first.set_rivulet_values_bytes(8);
+       std::vector<std::string> seeds = {typed.SerializeAsString(), first.SerializeAsString()};
+       for (const Tensor& tensor : {Tensor::Of<float>({2}, {1, 2}), Tensor::Scalar(true)}) {
+         StatusOr<TensorMessage> message = MessageOf(tensor, /*pieces=*/false);
+         RIVULET_CHECK(message.ok(), "no message");
+         message->head.append(reinterpret_cast<const char*>(tensor.data()), tensor.bytes());
+         seeds.push_back(std::move(message->head));
+       }
+       return seeds;
+     },
+     MessageFrom(0)}};
 const Registered cleanup_graph{{"cluster_cleanup_graph", AskWorker<tfc::CleanupGraphRequest, tfc::CleanupGraphResponse>,
                                 SeedsOf<tfc::CleanupGraphRequest>([](auto& request) { request.set_step_id(kStepId); }),
                                 MessageFrom(0)}};

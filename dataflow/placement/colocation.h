@@ -35,7 +35,7 @@ class Colocation {
   const std::vector<int>& members(int group) const { return members_[static_cast<size_t>(group)]; }
   // "'c' is colocated with 'b' (_class), 'b' uses the handle 'a'"; "" if both are one node.
   std::string Chain(const Node& from, const Node& to) const;
-  // Whether the node has its own constraint, and it was not ignored.
+  // Returns true if the node has its own constraint, and it was not ignored.
   bool Constrained(const Node& node) const { return !own_[static_cast<size_t>(node.id())].empty(); }
   // A node of the group with a constraint, preferably `first`; nullptr if there is none.
   const Node* Constrained(int group, const Node* first = nullptr) const;

@@ -20,7 +20,7 @@ struct PlacementDevice {
   std::function<bool(const Node&)> supports;  // whether the device can run the node
 };
 
-// In the order of preference for unconstrained nodes: by
+// Devices in their order of preference for unconstrained nodes: by
 // priority, then type, then job, replica, task and number.
 class DeviceSet {
  public:
@@ -47,10 +47,10 @@ class DeviceSet {
   std::vector<PlacementDevice> devices_;
 };
 
-// Whether the node is structural, asynchronous, or has a CPU kernel.
+// Returns true if the node is structural, asynchronous, or has a CPU kernel.
 bool RunsOnCpu(const Node& node);
-// Whether the node is structural, or has a device kernel for its type; false for strings and variants, which are in
-// host memory.
+// Returns true if the node is structural, or has a device kernel for its type; false for strings and variants, which
+// are in host memory.
 bool RunsOnGpu(const Node& node);
 
 }  // namespace rivulet

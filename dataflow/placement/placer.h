@@ -45,7 +45,7 @@ StatusOr<Placement> PlaceGraph(const Graph& graph, const DeviceSet& devices, con
 // log_device_placement: a line per node, in order of creation, "name: (Op): /job:…/device:CPU:0 -- reason"; then notes.
 std::vector<std::string> PlacementLog(const Graph& graph, const DeviceSet& devices, const Placement& placement);
 
-// Whether the op uses only the shape of its input.
+// Returns true if the op uses only the shape of its input.
 bool ReadsOnlyTheShape(const Node& node);
 
 }  // namespace rivulet

@@ -18,7 +18,7 @@
 
 namespace rivulet {
 
-// In TensorFlow's format: "send_device;incarnation in 16 hexadecimal digits;recv_device;tensor_name;frame:iteration".
+// A key, in TensorFlow: "send_device;incarnation in 16 hexadecimal digits;recv_device;tensor_name;frame:iteration".
 struct RendezvousKey {
   std::string send_device;
   uint64_t send_incarnation = 1;

@@ -28,9 +28,9 @@ struct CutCall {
   uint32_t index = 0;  // index among the nodes that run functions; separates its random draws from others
 };
 
-// Whether the op's output sizes depend on values that are unknown before it runs.
+// Returns true if the op's output sizes depend on values that are unknown before it runs.
 bool HasDynamicSizes(const Node& node);
-// Whether a function that `node` runs, directly or indirectly, has such an op.
+// Returns true if a function that `node` runs, directly or indirectly, has such an op.
 bool MustBeCut(const Graph& graph, const Node& node);
 
 // The body of function `name` of `graph` as called by `node`, with the variables of node's handles in place of resource

@@ -93,7 +93,7 @@ void Execution::RunStep(int first) {
     } else if (plan_.steps[static_cast<size_t>(step)].kind == PlanStep::Kind::kPart) {
       status = RunPart(step);
     } else if (!StartAsync(step, &status)) {
-      return;  // its done-callback goes on
+      return;  // its done-callback continues
     }
     const std::vector<int> ready = Complete(step, status);
     for (size_t i = 1; i < ready.size(); ++i)

@@ -11,7 +11,7 @@
 
 namespace rivulet {
 
-// Whether `node` of `graph` is such a stack.
+// Returns true if `node` of `graph` is such a stack.
 bool IsGrowingStack(const Graph& graph, const Node& node);
 
 // A graph in which each such TensorListStack has an equivalent TensorListGather, with a Range up to the list's length
@@ -23,8 +23,8 @@ struct GatheredLists {
 };
 StatusOr<GatheredLists> GatherGrowingLists(std::shared_ptr<const Graph> graph);
 
-// Whether a node can run a second time in another program, so that a list of it need not leave its own program: it has
-// no side effect, and reads no variable.
+// Returns true if a node can run a second time in another program, so that a list of it need not leave its own program:
+// it has no side effect, and reads no variable.
 bool CanRunAgain(const Node& node);
 
 }  // namespace rivulet

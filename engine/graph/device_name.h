@@ -40,7 +40,7 @@ StatusOr<DeviceName> ParseDeviceName(std::string_view text);
 // value in `name`: `name` is at least as specific.
 bool IsSpecificationOf(const DeviceName& pattern, const DeviceName& name);
 
-// Whether some device matches both: no part is set to different values.
+// Returns true if some device matches both: no part is set to different values.
 bool AreCompatible(const DeviceName& a, const DeviceName& b);
 
 // Combines both constraints. INVALID_ARGUMENT names the part in which they differ. With `soft`, a difference in type or

@@ -23,7 +23,7 @@ struct FunctionCall {
   std::vector<std::string> functions;  // names, one per role
 };
 
-// Whether FunctionCall describes this op.
+// Returns true if FunctionCall describes this op.
 bool RunsFunctions(std::string_view op);
 // `attrs` are resolved; `op` runs functions.
 FunctionCall DescribeFunctionCall(std::string_view op, const AttrMap& attrs);
@@ -61,13 +61,13 @@ FunctionEffects EffectsOf(const Function& function);
 // For a node that runs functions: over all of them; `reads` and `writes` by input of the node.
 FunctionEffects EffectsOfCall(std::string_view op, const AttrMap& attrs, size_t inputs, const FunctionLookup& find);
 
-// Whether the op is stateful and draws from the run's stream.
+// Returns true if the op is stateful and draws from the run's stream.
 bool DrawsFromStream(const OpDef& op);
 // Numbers for random draws, by node id: the node's position among the random ops, or among the nodes that run
 // functions, in order of creation; -1 for all others. The attribute "_random_index" gives a node's position before its
 // graph was rewritten; "_random_of" names the node whose draws this one repeats.
 std::vector<int> RandomIndices(const Graph& graph);
-// Whether a stateful op only reads state, or makes a handle: it can be removed if unused.
+// Returns true if a stateful op only reads state, or makes a handle: it can be removed if unused.
 bool HasNoEffect(const OpDef& op);
 
 // Known facts about an argument at a call.

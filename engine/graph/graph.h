@@ -29,7 +29,7 @@ struct Output {
   bool operator==(const Output&) const = default;
   explicit operator bool() const { return node != nullptr; }
   DType dtype() const;
-  // As inferred, possibly partly unknown. A resource (variable handle) has its variable's shape.
+  // The inferred shape, possibly partly unknown. A resource (variable handle) has its variable's shape.
   const Shape& shape() const;
   std::string name() const;  // "node" for port 0, else "node:1"
 };

@@ -63,7 +63,7 @@ class SymbolicValues {
   const Symbol& symbol(int id) const { return symbols_[static_cast<size_t>(id) / 2]; }
   // "4·batch", "axis 2 of 'x'", "element 0 of 'k'".
   std::string Describe(const Dimension& dimension) const;
-  // Whether the value depends on feeds, variables or random numbers, instead of shapes alone.
+  // Returns true if the value depends on feeds, variables or random numbers, instead of shapes alone.
   bool IsFed(const Node& node);
 
  private:

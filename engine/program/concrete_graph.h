@@ -85,7 +85,7 @@ class ConcreteGraph {
   std::vector<const Node*> roots_;
 };
 
-// Whether the op is stateful and draws from the run's stream.
+// Returns true if the op is stateful and draws from the run's stream.
 bool DrawsRandomNumbers(const OpDef& op);
 
 // Fails unless `shape` is fully known and has at most 2^40 elements.

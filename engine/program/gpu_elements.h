@@ -60,7 +60,7 @@ std::optional<ElementProgram> JoinElements(const ElementProgram& producer, const
 // A kernel that runs the program, and offers it for further fusion.
 std::unique_ptr<const Kernel> NewElementChain(ElementProgram program);
 
-// Whether NewElementChain accepts it: it is within the limits of the device's kernel.
+// Returns true if NewElementChain accepts it: it is within the limits of the device's kernel.
 bool FitsElementChain(const ElementProgram& program);
 
 }  // namespace rivulet

@@ -27,8 +27,8 @@ class PlaceIndex {
     for (size_t cell = first; cell <= last; ++cell) cells_[{place.buffer, level, cell}].push_back(what);
   }
 
-  // Whether `holds` is true for an entry that may overlap `place`: it is called for all that overlap, and for some
-  // neighbours; perhaps twice, in any order.
+  // Returns true if `holds` is true for an entry that may overlap `place`: it is called for all that overlap, and for
+  // some neighbours; perhaps twice, in any order.
   template <typename Holds>
   bool AnyOf(const VariablePlace& place, const Holds& holds) const {
     if (place.bytes == 0) return false;

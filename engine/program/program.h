@@ -106,7 +106,7 @@ struct Instruction {  // for listings and profiles
   std::string implementation;
   double flops = 0;
   std::vector<TensorSpec> outputs;  // empty for instructions that only change variables
-  // In order of KernelContext::inputs. A view of another tensor's memory (a Reshape) has that tensor's name and shape;
+  // Ordered as KernelContext::inputs. A view of another tensor's memory (a Reshape) has that tensor's name and shape;
   // inputs added by a fusion have no name.
   std::vector<std::string> input_names;
   std::vector<TensorSpec> inputs;

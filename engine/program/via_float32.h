@@ -13,7 +13,7 @@ namespace rivulet {
 // every type is not. UNIMPLEMENTED as KernelRegistry::Find; errors of Prepare.
 StatusOr<Prepared> PrepareKernel(const NodeView& node, const KernelPolicy& policy);
 
-// Whether PrepareKernel finds a kernel for an op whose kernel-selecting attribute is `dtype`.
+// Returns true if PrepareKernel finds a kernel for an op whose kernel-selecting attribute is `dtype`.
 bool HasKernelFor(std::string_view op, Device device, DType dtype);
 
 }  // namespace rivulet

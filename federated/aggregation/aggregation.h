@@ -126,7 +126,7 @@ class Aggregation {
 
   // Consumes this aggregation. FAILED_PRECONDITION: no update was aggregated, or a part's denominator is not above 0.
   virtual StatusOr<ServerInput> Finish(const Staleness& staleness) && = 0;
-  // As Finish, but leaves parts that need only a division undivided (Part::undivided). A caller that reads them
+  // Like Finish, but leaves parts that need only a division undivided (Part::undivided). A caller that reads them
   // piecewise needs no memory for the whole mean.
   virtual StatusOr<ServerInput> FinishUndivided(const Staleness& staleness) && {
     return std::move(*this).Finish(staleness);

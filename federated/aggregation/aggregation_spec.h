@@ -55,7 +55,7 @@ struct PartSpec {
   std::string name = "delta";
   std::string codec = "f32";                          // the part's encoding on the wire, by name: federated/codecs
   std::map<std::string, double> codec_settings = {};  // of the codec's own table; omitted ones have their defaults
-  // Whether a client keeps the values that the codec leaves out of an update, and adds them to its next update.
+  // True if a client keeps the values that the codec leaves out of an update, and adds them to its next update.
   bool error_feedback = false;
   int64_t elements = 0;  // wire order
   int value_bits = 10;   // |value| ≤ 2^value_bits; -30 .. 30
@@ -70,7 +70,7 @@ struct PartSpec {
   Denominator denominator = {};
 };
 
-// Whether an update with these declared scalars has the part according to only_where; true if there is no condition.
+// True if an update with these declared scalars has the part according to only_where; true if there is no condition.
 bool IsIn(const PartSpec& part, const Scalars& declared);
 
 // A number that every update declares, summed exactly: weight × value, rounded once to a multiple of 2^-32 of the
@@ -94,12 +94,12 @@ struct AggregationSpec {
   // aggregating process and not part of plan or digest, since it changes no bit of a sum.
   double most_norm = 0;
 
-  // Of a valid spec. The bound is 1 for a part with the weight rule "one", and max_weight for every other.
+  // Bounds of a valid spec. The weight bound is 1 for the weight rule "one", and max_weight for every other.
   int64_t weight_bound(const PartSpec& part) const;
   int fraction_bits(const PartSpec& part) const;  // s
   int sum_bits() const;                           // of a secure sum, the same for all parts
   const PartSpec* Find(std::string_view part) const;
-  // Whether a required part is weighted by the client's examples, so that max_weight limits them.
+  // Returns true if a required part is weighted by the client's examples, so that max_weight limits them.
   bool weighs_examples() const;
   // SHA-256 over every field: partial sums with equal digests can be merged.
   Digest digest() const;

@@ -34,7 +34,7 @@ int64_t AddToSums(const FloatRun& run, double scale, int value_bits, std::span<i
 void SubtractFromSums(const FloatRun& run, int64_t count, double scale, std::span<int64_t> sums);
 void SubtractFromSums(const FloatRun& run, int64_t count, double scale, std::span<int32_t> sums);
 
-// As AddToSums, for sparse values: sums[index] += round(value × scale), up to the first value that is bad. Values that
+// AddToSums for sparse values: sums[index] += round(value × scale), up to the first value that is bad. Values that
 // were not sent are zeros; they add nothing and cannot be bad. `sums` are those of the whole part. `state` equals that
 // of a dense run of all values to the bit: lanes follow a value's place, and the square of a zero changes none. Returns
 // how many of run.count were added. The cost depends on the sent values, not on the part's size.
@@ -50,7 +50,7 @@ void AddSquares(const FloatRun& run, FoldState& state, float* copy = nullptr);
 
 // Index in `run` of the first value that is NaN, infinite or beyond ±2^value_bits; run.count if there is none.
 int64_t FirstBad(const FloatRun& run, int value_bits);
-// As above for sparse values: an index of 0 .. run.count.
+// FirstBad for sparse values: an index of 0 .. run.count.
 int64_t FirstBad(const SparseRun& run, int value_bits);
 // The value at `index` of a run.
 float ValueOf(const FloatRun& run, int64_t index);

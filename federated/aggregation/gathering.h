@@ -27,8 +27,8 @@ using PartCodecs = std::vector<std::unique_ptr<const Codec>>;
 // Codecs of a spec's parts, in the spec's order. NOT_FOUND names the nearest codec.
 StatusOr<PartCodecs> CodecsOf(const AggregationSpec& spec);
 
-// Whether a version without updates is defined, with a mean of 0 in every part: plain sums over constants. A private
-// version divides by the planned number of updates, so an empty cohort releases only noise.
+// Returns true if a version without updates is defined, with a mean of 0 in every part: plain sums over constants. A
+// private version divides by the planned number of updates, so an empty cohort releases only noise.
 bool IsDefinedWithoutUpdates(const AggregationSpec& spec);
 
 class Gathering : public Aggregation {
@@ -69,9 +69,9 @@ class Gathering : public Aggregation {
     FoldState* state = nullptr;
     Status* status = nullptr;
   };
-  // As AddPart for each; the default for rules that gain nothing by adding several at once.
+  // Does AddPart for each update. Rules that gain nothing by adding several at once keep this default.
   virtual void AddParts(std::span<const Adding> updates, size_t p, PartSums& into);
-  // Whether AddPart, AddParts and RemovePart accept parts on a device. EachRun does not.
+  // Returns true if AddPart, AddParts and RemovePart accept parts on a device. EachRun does not.
   virtual bool TakesDeviceParts() const { return false; }
   // Subtracts the part that was added last, exactly.
   virtual void RemovePart(const PartView& part, size_t p, int64_t weight, PartSums& from) = 0;

@@ -1,7 +1,7 @@
 // A partial sum of the updates of one base version, complete enough to continue in another process or after a restart.
 // Crash recovery, aggregators, worker threads and ranks all move and merge partial sums.
 //
-// As bytes, all little-endian:
+// Their byte format, with all numbers little-endian:
 //
 //   "RVPART02"  u32 length, proto::PartialHeader, u32 CRC-32C of all before
 //   for each part, in the spec's order, its section:
@@ -66,7 +66,7 @@ struct Partial {
 
 // An empty partial sum of `base_version`: all sums exist and are 0.
 Partial EmptyPartial(const AggregationSpec& spec, int64_t base_version);
-// The same with sums in `files`; null: in memory. Errors as SumFiles::Take.
+// An empty partial sum with its sums in `files`; null: in memory. Errors as SumFiles::Take.
 StatusOr<Partial> EmptyPartial(const AggregationSpec& spec, int64_t base_version, SumFiles* files);
 
 // Passes the bytes to `write` in pieces that are valid during the call, without copying sums. `partial` is of `spec`.
@@ -75,7 +75,7 @@ Status WritePartial(const AggregationSpec& spec, const Partial& partial,
                     const std::function<Status(std::span<const std::byte>)>& write);
 
 // Parses a partial sum from pieces of any size, checks each block, and allocates no more than the spec requires. The
-// sums may still be impossible; Aggregation::Check tells.
+// sums may still be impossible, which Aggregation::Check detects.
 class PartialReader {
  public:
   // `spec` is valid. It and `files`, which hold the sums, must outlive this; `files` null: sums are in memory.

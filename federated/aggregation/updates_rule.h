@@ -40,7 +40,7 @@ class UpdatesRule {
     double unit = 1;
     Counts counts = {};  // result of Count
   };
-  // Whether the rule uses whole updates (whole_updates_rule.h); if so, Count is called once before any Reduce.
+  // Returns true if the rule uses whole updates (whole_updates_rule.h); if so, Count is called once before any Reduce.
   virtual bool looks_at_whole_updates() const { return false; }
   virtual Counts Count(const SquaredDistances&) const { return {}; }
   // All updates of a part, as stored on disk.
@@ -58,14 +58,14 @@ class UpdatesRule {
     const AggregationBase* base = nullptr;  // set by Aggregation::StartFrom; null: not set
     double* dropped_share = nullptr;        // receives ServerInput::Part::dropped_share
   };
-  // Whether the rule reads stored updates itself (external.h); if so, only ReduceStored is called, once.
+  // Returns true if the rule reads stored updates itself (external.h); if so, only ReduceStored is called, once.
   virtual bool reads_stored() const { return false; }
   virtual Status ReduceStored(const Stored&, std::span<float>) const { return absl::OkStatus(); }
   // Reduces each coordinate: out[i] is computed from updates[u][i] for all updates u.
   virtual void Reduce(const Columns& columns, std::span<float> out) const = 0;
 };
 
-// Whether a rule of this name is an UpdatesRule, so that its partial sums contain updates, not sums.
+// Returns true if a rule of this name is an UpdatesRule, so that its partial sums contain updates, not sums.
 bool IsUpdatesRule(std::string_view rule);
 
 // `settings`: AggregationSpec::rule_settings, checked and completed by the rule's table of numbers.

@@ -21,7 +21,7 @@ class WideSum {
   WideSum Times(int64_t factor) const;  // 0 .. 2^8
   // The sum, rounded once.
   double ToDouble() const;
-  // Whether the sum is possible for addends with this total weight.
+  // Returns true if the sum is possible for addends with this total weight.
   bool Within(int64_t weight) const;
   // Two's complement, for files.
   uint64_t low() const { return low_; }

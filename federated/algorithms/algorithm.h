@@ -34,7 +34,7 @@ struct Algorithm {
   // INVALID_ARGUMENT: the scenario does not fit the algorithm; the message names the key.
   StatusOr<Composition> (*build)(const AlgorithmContext& context) = nullptr;
   std::string equations;  // for the reference, one per line
-  // Whether it needs the number of all clients, data.partition.clients. If the data determines that number, the code
+  // True if it needs the number of all clients, data.partition.clients. If the data determines that number, the code
   // that builds the plan counts the clients (setup/run_setup.h).
   bool counts_clients = false;
 };

@@ -16,7 +16,7 @@ namespace rivulet {
 // subnormal numbers to zero, and results would differ between them. NaN stays NaN.
 inline float NormalScale(float scale) { return scale < std::numeric_limits<float>::min() ? 0 : scale; }
 
-// Whether received bytes are such a scale. Tests the bits: arithmetic would flush subnormal numbers on some threads.
+// True if received bytes are such a scale. Tests the bits: arithmetic would flush subnormal numbers on some threads.
 inline bool IsNormalScale(float scale) {
   const auto bits = std::bit_cast<uint32_t>(scale);
   constexpr uint32_t kLeastNormal = 0x00800000, kSign = 0x80000000;

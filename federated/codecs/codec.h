@@ -34,8 +34,8 @@ class Codec {
   static StatusOr<std::unique_ptr<const Codec>> Create(std::string_view name, int64_t elements,
                                                        const std::map<std::string, double>& settings = {});
 
-  // Whether the bytes are the values themselves, little-endian float32 in wire order. An update that is aggregated in
-  // the process that trained it then needs no bytes.
+  // Returns true if the bytes are the values themselves, little-endian float32 in wire order. An update that is
+  // aggregated in the process that trained it then needs no bytes.
   virtual bool transparent() const { return false; }
   virtual int64_t MaxBytes() const = 0;
   // Appends the bytes of all `elements` values, given as runs of wire order. `draws` is the task's own random stream,
@@ -44,7 +44,7 @@ class Codec {
   virtual void Encode(std::span<const FloatRun> values, Draws& draws, std::string& out) const = 0;
   // INVALID_ARGUMENT: Encode never produces such bytes. Values are not checked here: the aggregation checks Decode's.
   virtual Status Check(std::span<const std::byte> bytes) const = 0;
-  // Whether all updates of a version send values at the same places. Then `draws` of Encode are the version's
+  // Returns true if all updates of a version send values at the same places. Then `draws` of Encode are the version's
   // (federated/aggregation/shared_places.h) and decide nothing else.
   virtual bool shares_places() const { return false; }
   // For a codec with shares_places: the places, ascending, that Encode picks with the same draws.

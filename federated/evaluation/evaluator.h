@@ -28,8 +28,8 @@ struct Measure {
 inline constexpr std::string_view kJudgingMetrics[] = {"validation/accuracy", "validation/loss", "test/accuracy",
                                                        "test/loss"};
 
-// Whether lower values of a metric are better, as for losses and errors, and for statistics of their distribution over
-// clients (coordinator/ledger/evaluation.h).
+// Returns true if lower values of a metric are better, as for losses and errors, and for statistics of their
+// distribution over clients (coordinator/ledger/evaluation.h).
 inline bool LowerIsBetter(std::string_view metric) {
   for (const std::string_view spread : {"/mean", "/p10", "/p50", "/p90", "/worst_decile"}) {
     if (metric.ends_with(spread)) metric.remove_suffix(spread.size());

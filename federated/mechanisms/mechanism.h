@@ -33,7 +33,7 @@ class Mechanism {
   // not finite stay so, and the aggregation refuses them. INTERNAL: the system gives no randomness. INVALID_ARGUMENT: a
   // scalar that this mechanism needs is not declared.
   virtual Status Apply(std::span<const std::span<float>> parts, Draws& draws, Scalars& declared) const = 0;
-  // Whether equal values and draws give equal results; false if it draws from the system's generator.
+  // Returns true if equal values and draws give equal results; false if it draws from the system's generator.
   virtual bool repeatable() const { return true; }
   // This mechanism as a ScalingMechanism if it multiplies all values by one number; else null.
   virtual const ScalingMechanism* scaling() const { return nullptr; }

@@ -51,8 +51,8 @@ class NumberRule {
   // The numbers of version 0.
   virtual ServerNumbers First() const = 0;
   // The numbers of the version made from the version with `before`. `told`: losses of its updates, in the order of task
-  // names; losses that are not finite are ignored. `sums`: of the version's scalars, by name; in a private run they
-  // contain the noise.
+  // names; losses that are not finite are ignored. `sums`: the sums of the version's scalars, by name; in a private
+  // run they contain the noise.
   virtual ServerNumbers Next(const ServerNumbers& before, std::span<const ReportedLoss> told,
                              const Scalars& sums) const = 0;
   // The unit in which clients send updates that start from a version of `numbers`: the server multiplies their mean by

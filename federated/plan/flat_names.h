@@ -42,12 +42,12 @@ inline constexpr std::string_view kStatePrefix = "state/", kBroadcastPrefix = "b
 // flat variable for these names and this layout.
 StatusOr<TensorSpec> FlatSpec(std::string_view name, const ModelLayout& layout, const FlatNames& names);
 
-// Whether it holds values of the trained variables only, other than a task's params and base: a client's state, a
-// rule's memory or a server vector, over any of which the model may be run.
+// Returns true for a vector over the trained variables other than a task's params and base: a client's state, a rule's
+// memory or a server vector. The model may be run with any of them.
 bool IsModelVector(std::string_view flat);
-// Whether a flat variable of this name is a scalar.
+// Returns true if a flat variable of this name is a scalar.
 bool IsScalar(std::string_view flat);
-// Whether graphs may only read it, because other tasks share the task's initial values.
+// Returns true if graphs may only read it, because other tasks share the task's initial values.
 bool OnlyRead(std::string_view flat);
 
 }  // namespace rivulet

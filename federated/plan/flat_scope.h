@@ -44,7 +44,7 @@ class FlatScope {
   Output Scale(Output factor, Output vector) const;
   // A vector times the inverse of a scalar; the inverse is rounded to float32.
   Output Over(Output vector, Output divisor) const;
-  // In float64.
+  // A product in float64.
   Output Times(double factor, Output scalar) const;
 
   const Scope& scope() const { return scope_; }

@@ -76,9 +76,9 @@ class Plan {
   // (certificates/author.h).
   const PlanSignature& signature() const { return signature_; }
   const ModelDef& model() const { return *model_; }
-  // Whether training is external: the plan has a model's layout and no graph. Its passes state the data set, epochs,
-  // batches and the numbers to report. Each client chooses its own way of training; clients that run graphs cannot take
-  // part.
+  // Returns true if training is external: the plan has a model's layout and no graph. Its passes state the data set,
+  // epochs, batches and the numbers to report. Each client chooses its own way of training; clients that run graphs
+  // cannot take part.
   bool external() const { return !model_->has_graph(); }
   std::shared_ptr<const ModelLayout> layout() const { return layout_; }
   const std::vector<FeatureSpec>& features() const { return features_; }
@@ -91,12 +91,12 @@ class Plan {
   const LocalProgram& training() const { return programs_.at(TaskKind::kTrain); }
   // The flat variables besides those that every plan has.
   const FlatNames& flat_names() const { return flat_names_; }
-  // Whether tasks of `kind` read server vectors besides the model: every training of a plan with such vectors, and
-  // evaluations that run the model over one.
+  // Returns true if tasks of `kind` read server vectors besides the model: every training of a plan with such vectors,
+  // and evaluations that run the model over one.
   bool reads_broadcasts(TaskKind kind) const;
-  // Whether clients have state between tasks: vectors, the model's local variables, or error feedback of codecs.
+  // True if clients have state between tasks: vectors, the model's local variables, or error feedback of codecs.
   bool keeps_state() const;
-  // Whether clients measure versions with their state: with personal models or layers.
+  // Returns true if clients measure versions with their state: with personal models or layers.
   bool measures_state() const;
   // Options with which every program of this plan is compiled.
   CompileOptions compile_options() const;

@@ -27,12 +27,12 @@ class Population {
   // NameAt for each rank, at less cost per name: a cohort's names are scattered over memory.
   virtual std::vector<std::string> NamesAt(std::span<const int64_t> ranks) const;
   virtual std::optional<int64_t> Find(std::string_view name) const = 0;  // its rank
-  // Whether Insert would accept the name after `others` more. FAILED_PRECONDITION: the population is full (with
+  // OK if Insert would accept the name after `others` more. FAILED_PRECONDITION: the population is full (with
   // kNoPlaceFact) or fixed; the message is for the joining client. INVALID_ARGUMENT: more than 255 bytes.
   virtual Status MayInsert(std::string_view name, int64_t others) const = 0;
   // Returns true if the name is new. Errors as MayInsert.
   virtual StatusOr<bool> Insert(std::string_view name) = 0;
-  // Whether new clients may join. A population that is not open never changes.
+  // Returns true if new clients may join. A population that is not open never changes.
   virtual bool open() const = 0;
 };
 

@@ -50,7 +50,7 @@ class Key {
   Key(std::string name, Field field, std::string example, std::string doc);
   // An option of pieces; `setting` accepts the values of all pieces, and `allowed` describes them in words.
   Key(std::shared_ptr<const PieceChoice> choice, Setting setting, std::string allowed);
-  // As in Setting.
+  // Restrict the values, as the functions of Setting do.
   Key&& AtLeast(double bound) &&;
   Key&& Between(double least, double most) &&;
   Key&& Above(double bound) &&;
@@ -86,12 +86,12 @@ class Key {
   // For a key with paths: calls `visit` with each given path, which it may change.
   void ForEachPath(Scenario& scenario, const std::function<void(std::string& path)>& visit) const;
   std::string Toml(const Scenario& scenario) const;  // the value as TOML
-  // Whether the value is "", which leaves the choice to the program that runs the scenario, so nothing is written.
+  // True if the value is "", which leaves the choice to the program that runs the scenario, so nothing is written.
   bool Unset(const Scenario& scenario) const;
   ScenarioKey Public() const;
 
  private:
-  // Whether this is the key whose value is tables; the code that builds the model checks the keys in them.
+  // True for the key that has tables as its value; the code that builds the model checks the keys in them.
   bool HoldsTables() const;
   const SettingValue* GivenOption(const Scenario& scenario) const;  // or null
   void Store(SettingValue value, const std::string& folder, Scenario& scenario) const;

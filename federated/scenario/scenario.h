@@ -301,8 +301,8 @@ struct Scenario {
   // Canonical TOML of every key that applies, with absolute paths, as stored in the history. Parse(ToToml()) gives the
   // same scenario.
   std::string ToToml() const;
-  // Of these keys, all of class "plan", including those that a plan is built from: the file beside a plan that another
-  // process runs. ParseStored reads it.
+  // Canonical TOML of the keys of class "plan", with those that the plan is built from. It is stored in a file beside
+  // a plan that another process runs. ParseStored reads it.
   std::string PlanKeysToToml() const;
 };
 

@@ -5,13 +5,13 @@
 //   U_i = |B_i| · loss_i, limited to the `clip` quantile of all, + sqrt(0.1 · ln R / L_i) of their range
 //   U_i ← U_i · (T / t_i)^slow_penalty if its task took t_i > T
 //
-// The paper uses the root of the mean squared loss of single examples; here a client sends only its mean
-// loss. T is the `fast_enough` quantile of all t_i; the paper's pacer changes it. In simulations t_i is
-// planned, so that cohorts depend on no clock; otherwise it is measured. slow_penalty is therefore 0 by
-// default: then deployed and simulated runs have the same cohorts. Clients above `cutoff` times the
-// utility that just fills the places are drawn in proportion to it. The share of places for new clients
-// starts at `exploration` and falls by `decay` a round. Clients in `most_versions` versions are
-// excluded.
+// The paper uses the root of the mean squared loss of single examples; here a client sends
+// only its mean loss. T is the `fast_enough` quantile of all t_i; the paper's pacer changes
+// it. In simulations t_i is planned, so that cohorts depend on no clock; otherwise it is
+// measured. slow_penalty is therefore 0 by default: then deployed and simulated runs have
+// the same cohorts. Clients above `cutoff` times the utility that just fills the places are
+// drawn in proportion to it. The share of places for new clients starts at `exploration`
+// and falls by `decay` a round. Clients in `most_versions` versions have a utility of 0.
 #include <algorithm>
 #include <cmath>
 

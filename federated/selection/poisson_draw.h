@@ -20,7 +20,7 @@ class PoissonDraw {
  public:
   // `cohort_key`: from CohortKey; 0 < rate < 1.
   PoissonDraw(const privacy::NoiseKey& cohort_key, double rate);
-  // Whether SHA-256(key ‖ name), read as 64 bits, is below rate · 2^64.
+  // Returns true if SHA-256(key ‖ name), read as 64 bits, is below rate · 2^64.
   bool Has(std::string_view client_id) const;
 
  private:

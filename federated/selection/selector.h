@@ -84,8 +84,8 @@ class Selector {
   // NOT_FOUND names the nearest selector; INVALID_ARGUMENT as Settings::Read.
   static StatusOr<std::unique_ptr<const Selector>> Create(const PieceSpec& piece);
 
-  // Whether it needs CohortDraw::known. Reports are known only after their version is made, so such a selector requires
-  // rounds whose cohort is drawn at once.
+  // Returns true if it needs CohortDraw::known. Reports are known only after their version is made, so such a selector
+  // requires rounds whose cohort is drawn at once.
   virtual bool remembers() const { return true; }
   // Below 1: each member is in a draw with this probability, independently of all others (poisson_draw.h), and is never
   // replaced by another. OrderOf then orders those members.

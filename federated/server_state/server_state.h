@@ -25,7 +25,7 @@ struct ServerState {
   std::shared_ptr<const ServerFlats> flats;                // null: none
   std::shared_ptr<const ServerNumbers> numbers = nullptr;  // for the tasks of this version; null: none
 
-  // In wire order, one value for each trainable element. Empty: no vector of that name.
+  // A vector in wire order, one value for each trainable element. Empty: no vector of that name.
   std::span<const float> flat(std::string_view name) const;
   // The bytes of "server/<name>" that clients receive.
   std::string_view broadcast(std::string_view name) const;

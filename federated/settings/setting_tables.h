@@ -45,7 +45,7 @@ StatusOr<const SettingTable*> FindSettingTable(std::string_view kind, std::strin
 std::vector<std::string> SettingTableNames(std::string_view kind);
 // The tables of a kind, in byte order of their names.
 std::vector<const SettingTable*> SettingTablesOf(std::string_view kind);
-// Whether the table exists and has the trait.
+// Returns true if the table exists and has the trait.
 bool HasTrait(std::string_view kind, std::string_view name, std::string_view trait);
 // Names of the tables of a kind that have the trait, in byte order.
 std::vector<std::string> NamesWithTrait(std::string_view kind, std::string_view trait);

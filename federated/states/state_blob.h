@@ -23,7 +23,7 @@ void AddToState(std::string& blob, std::span<const NamedState> more);
 // Fills `state`, which must have the same names and sizes in the same order. DATA_LOSS: damaged, or the state of
 // another plan; some vectors may have been filled.
 Status ReadState(std::string_view blob, std::span<const NamedState> state);
-// Whether the bytes are a complete, undamaged output of WriteState.
+// Returns true if the bytes are a complete, undamaged output of WriteState.
 bool IsWholeState(std::string_view blob);
 
 }  // namespace rivulet

@@ -77,7 +77,7 @@ constexpr void ForEachTaskColumn(Each&& each) {
   std::apply([&](const auto&... column) { (each(column), ...); }, kTaskColumns);
 }
 
-// Whether a member has a known value.
+// Returns true if a member has a known value.
 template <typename T>
 bool IsKnown(const T& value) {
   if constexpr (std::is_arithmetic_v<T>) {

@@ -301,9 +301,9 @@ class CoordinatorApi {
   // For a transport that holds polls: replaces the listener; null: none. After it returns, the previous listener is not
   // called again.
   virtual void SetListener(NewsListener*) {}
-  // In one process: no message, no hash, no staging. `partial` contains exactly the updates of `records`; all of them
-  // are aggregated, or none. UNIMPLEMENTED over a network. INVALID_ARGUMENT: its tasks are not the records'. NOT_FOUND:
-  // one of them is not an open task of this caller. UNAVAILABLE: the run was stopped, and may be resumed.
+  // Submits without message, hash and staging. `partial` contains exactly the updates of `records`; all of them are
+  // aggregated, or none. UNIMPLEMENTED over a network. INVALID_ARGUMENT: its tasks are not the records'. NOT_FOUND: one
+  // of them is not an open task of this caller. UNAVAILABLE: the run was stopped, and may be resumed.
   virtual StatusOr<SubmitResult> SubmitInPlace(const Caller&, Partial&&, std::span<const TaskRecord>) {
     return Unimplemented("a partial is handed over in one process only");
   }

@@ -26,12 +26,12 @@ namespace rivulet {
 struct GrpcServerOptions {
   NetworkAddress listen;  // port 0: any free one
   std::shared_ptr<const TransportCredentials> credentials;
-  // Whether sites with many clients may poll for every client (Serves::kAny) and submit partial sums and states. Such a
+  // True if sites with many clients may poll for every client (Serves::kAny) and submit partial sums and states. Such a
   // site can take every task of the run and submit any sum within the weights' bounds, and no rule of the plan sees
   // single updates. So enable it only if the operator controls all machines. If disabled, such calls get
   // PERMISSION_DENIED without reaching the api.
   bool admit_sites = false;
-  // Whether aggregators may poll for their clients (Serves::kNames) and submit partial sums of these alone. Each
+  // True if aggregators may poll for their clients (Serves::kNames) and submit partial sums of these alone. Each
   // client is served by one aggregator or calls itself. With TLS an aggregator's certificate is required. The
   // coordinator never sees single updates of an aggregator's clients, so enable it only for aggregators that its
   // operator trusts.

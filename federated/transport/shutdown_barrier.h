@@ -20,7 +20,7 @@ class ShutdownBarrier final : public CoordinatorApi {
   Status Fail(const Caller& caller, const TaskFailure& failure) override;
   void SetListener(NewsListener* listener) override { api_.SetListener(listener); }
 
-  // As in EndNotices.
+  // Calls EndNotices::WaitUntilAllKnow.
   bool WaitUntilAllKnow(std::chrono::milliseconds timeout) { return notices_.WaitUntilAllKnow(timeout); }
 
  private:

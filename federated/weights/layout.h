@@ -23,12 +23,12 @@
 namespace rivulet {
 
 enum class Segment { kTrainable = 0, kShared = 1, kLocal = 2, kFrozen = 3, kBase = 4 };
-// In arena order: the variables that a task trains form one contiguous vector.
+// Segments in arena order: the variables that a task trains form one contiguous vector.
 inline constexpr std::array kSegments = {Segment::kTrainable, Segment::kLocal, Segment::kShared, Segment::kFrozen};
 std::string_view Name(Segment segment);                    // "trainable", "shared", "local", "frozen", "base"
 StatusOr<Segment> SegmentFromName(std::string_view name);  // INVALID_ARGUMENT for other names
 
-// Whether tasks train the segment's variables; trainable ones are sent, local ones stay with the client.
+// Returns true if tasks train the segment's variables; trainable ones are sent, local ones stay with the client.
 inline bool IsTrained(Segment segment) { return segment == Segment::kTrainable || segment == Segment::kLocal; }
 
 struct VariableSpec {

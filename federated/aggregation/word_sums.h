@@ -1,9 +1,10 @@
-// A rule's sums by way of words, as secure aggregation makes them: each update is folded alone, and its words are added
-// modulo 2^sum_bits. The sums are those of the rule itself, to the bit.
+// A rule's sums by way of words, as secure aggregation makes them: each update is aggregated alone, and its words are
+// added modulo 2^sum_bits. The sums are those of the rule itself, to the bit.
 #pragma once
 
 #include <memory>
 
+#include "engine/base/status.h"
 #include "federated/aggregation/aggregation.h"
 
 namespace rivulet {
@@ -11,5 +12,8 @@ namespace rivulet {
 // `total` and `one` are new, of one spec and of one rule that has sums. `total` holds what is merged; `one` folds one
 // update at a time.
 std::unique_ptr<Aggregation> SumByWords(std::unique_ptr<Aggregation> total, std::unique_ptr<Aggregation> one);
+
+// The rule of a secure sum's spec alone, which adds updates without words. Errors as Aggregation::Create.
+StatusOr<std::unique_ptr<Aggregation>> RuleWithoutWords(const AggregationSpec& spec);
 
 }  // namespace rivulet

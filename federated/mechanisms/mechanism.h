@@ -39,6 +39,9 @@ class Mechanism {
   virtual const ScalingMechanism* scaling() const { return nullptr; }
 };
 
+// Whether all of `mechanisms` are repeatable. One that is not known here is taken for repeatable: no update passes it.
+bool AreRepeatable(std::span<const PieceSpec> mechanisms);
+
 using MechanismFactory = std::unique_ptr<const Mechanism> (*)(const Settings& settings);
 // Registers the table ("mechanism", name) too. A check fails where two have one name.
 struct MechanismRegistration {

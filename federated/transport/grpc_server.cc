@@ -59,6 +59,11 @@ constexpr int kCallThreads = 8;
 // However long a caller would wait: who has gone is forgotten by then.
 constexpr std::chrono::milliseconds kLongestHold = std::chrono::minutes(1);
 
+int StreamThreads(const GrpcServerOptions& options) {
+  if (options.api_waits) return options.transfers.places + options.transfers.short_places;
+  return std::max(2, AvailableCores());
+}
+
 // Whether the caller of `request` would learn nothing from `reply`.
 bool TellsNothing(const PollRequest& request, const PollReply& reply) {
   return reply.tasks.empty() && reply.cancelled.empty() && reply.hand_over.empty() && reply.refused_names.empty() &&
@@ -82,7 +87,7 @@ class Service final : public CoordinatorService, public NewsListener {
                 TransferPlaces(options.transfers.short_places, options.transfers),
                 TransferPlaces(options.transfers.places, options.transfers),
                 ThreadExecutor("calls", kCallThreads),
-                ThreadExecutor("streams", std::max(2, AvailableCores()))} {}
+                ThreadExecutor("streams", StreamThreads(options))} {}
 
   // A poll that would tell nothing is held. A caller that lets its polls be held need not wait between them.
   grpc::ServerUnaryReactor* Poll(grpc::CallbackServerContext* context, const rpc::PollRequestProto* message,

@@ -40,6 +40,9 @@ struct GrpcServerOptions {
   StreamLimits limits;
   // Beyond them an upload or a download waits at its beginning, and is told nothing until its turn.
   TransferLimits transfers;
+  // Whether calls of `api` wait for another machine, as an aggregator's do. Then each upload that has its turn has a
+  // thread, so that none waits for another one's call.
+  bool api_waits = false;
   // What operators may ask; null: nothing. Must outlive the server. Under TLS an operator is who has an operator's
   // certificate and nobody else; without it, who calls from this machine.
   ControlApi* control = nullptr;

@@ -184,17 +184,14 @@ std::string ViewsSql() {
         kMetricValue, name);
   };
   view("round_summary",
-       fmt::format(
-           "SELECT r.run_id, r.name, a.round,\n"
-           "       (SELECT count(*) FROM attempt b WHERE b.run = a.run AND b.kind = a.kind AND b.round = a.round\n"
-           "        AND b.attempt <= a.attempt) AS attempts,\n"
-           "       a.folded + a.refused + a.dropped + a.failed AS selected, {},\n"
-           "       {} AS test_accuracy,\n       {} AS test_loss,\n       {},\n"
-           "       (SELECT {} FROM model m WHERE m.run = a.run AND m.round = a.round) AS model_digest\n"
-           "FROM attempt a JOIN run r ON r.run = a.run\nWHERE a.kind = {} AND a.status = {}\n"
-           "ORDER BY r.run_id, a.round",
-           Listed<kRoundColumns, kBeforeMetrics>(OfRound), central("test/accuracy"), central("test/loss"),
-           Listed<kRoundColumns, kBehindMetrics>(OfRound), Hex("m.digest"), kTrain, kCommitted));
+       fmt::format("SELECT r.run_id, r.name, a.round, a.attempt AS attempts,\n"
+                   "       a.folded + a.refused + a.dropped + a.failed AS selected, {},\n"
+                   "       {} AS test_accuracy,\n       {} AS test_loss,\n       {},\n"
+                   "       (SELECT {} FROM model m WHERE m.run = a.run AND m.round = a.round) AS model_digest\n"
+                   "FROM attempt a JOIN run r ON r.run = a.run\nWHERE a.kind = {} AND a.status = {}\n"
+                   "ORDER BY r.run_id, a.round",
+                   Listed<kRoundColumns, kBeforeMetrics>(OfRound), central("test/accuracy"), central("test/loss"),
+                   Listed<kRoundColumns, kBehindMetrics>(OfRound), Hex("m.digest"), kTrain, kCommitted));
   view("client_reliability",
        fmt::format("SELECT r.run_id, c.client_id, m.tasks, m.folded, m.refused, m.dropped, m.failed,\n"
                    "       CAST(m.folded AS REAL) / m.tasks AS reliability, m.examples,\n"

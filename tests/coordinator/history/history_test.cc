@@ -342,16 +342,6 @@ TEST_F(HistoryTest, AddAttempt_Twice_IsRefusedAndLeavesNothing) {
       "1|1|0;");
 }
 
-// Under secure aggregation a restart skips numbers of attempts.
-TEST_F(HistoryTest, RoundSummary_CountsAttemptsAndNotTheirNumbers) {
-  auto history = Open();
-  AddRunWithClient(*history, "r1");
-  ASSERT_OK(history->AddAttempt(Attempt("r1", 1, 2, "committed")));
-  ASSERT_OK(history->AddAttempt(Attempt("r1", 2, 2, "abandoned")));
-  ASSERT_OK(history->AddAttempt(Attempt("r1", 2, 4, "committed")));
-  EXPECT_EQ(Ask("SELECT round, attempts FROM round_summary ORDER BY round"), "1|1;2|2;");
-}
-
 TEST_F(HistoryTest, AddAttempt_ForgetModels_KeepsRowsWithoutPath) {
   auto history = Open();
   AddRunWithClient(*history, "r1");

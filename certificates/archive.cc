@@ -28,7 +28,7 @@ std::string Header(const Entry& entry, int64_t seconds) {
   put(116, "0000000");
   put(124, fmt::format("{:011o}", entry.size));
   put(136, fmt::format("{:011o}", seconds));
-  put(148, "        ");  // the checksum counts itself as blanks
+  put(148, "        ");  // the checksum's own field counts as blanks
   block[156] = entry.type;
   put(257, "ustar");
   put(263, "00");
@@ -42,7 +42,7 @@ std::string Header(const Entry& entry, int64_t seconds) {
 
 StatusOr<std::string> Gzip(std::string_view bytes) {
   z_stream stream{};
-  // 15 bits of window, and 16 for gzip's own header, in which zlib writes neither a name nor a time.
+  // A window of 15 bits, and 16 for gzip's header, in which zlib writes neither a name nor a time.
   if (deflateInit2(&stream, Z_BEST_COMPRESSION, Z_DEFLATED, 15 + 16, 9, Z_DEFAULT_STRATEGY) != Z_OK)
     return Internal("cannot start the compression of an archive");
   std::string out(deflateBound(&stream, bytes.size()), '\0');

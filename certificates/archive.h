@@ -10,9 +10,9 @@
 
 namespace rivulet {
 
-// `top` and the files in it, for their owner alone: 0700 and 0600, 0700 what is executable. The same files and
-// `seconds` give the same bytes. INVALID_ARGUMENT: `top` has more than 155 bytes or a name more than 100, the format's
-// bounds.
+// The folder `top` with the files in it, readable by the owner alone: modes 0700 and 0600, 0700 for executables. The
+// same files and `seconds` give the same bytes. INVALID_ARGUMENT: `top` has more than 155 bytes or a name more than
+// 100, which are the format's limits.
 StatusOr<std::string> TarGz(std::string_view top, const std::vector<DeliveredFile>& files, int64_t seconds);
 
 }  // namespace rivulet

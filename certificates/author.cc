@@ -2,6 +2,8 @@
 
 #include <openssl/err.h>
 
+#include "certificates/base64.h"
+
 namespace rivulet {
 namespace {
 
@@ -54,12 +56,7 @@ bool IsSignedBy(std::string_view author, std::string_view bytes, std::string_vie
   return good;
 }
 
-std::string AuthorText(std::string_view author) {
-  std::string text((author.size() + 2) / 3 * 4 + 1, '\0');
-  text.resize(static_cast<size_t>(
-      EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()), Bytes(author), static_cast<int>(author.size()))));
-  return std::string(kKind) + text;
-}
+std::string AuthorText(std::string_view author) { return std::string(kKind) + EncodeBase64(author); }
 
 StatusOr<std::string> ParseAuthor(std::string_view text) {
   const auto refuse = [&] {
@@ -67,15 +64,8 @@ StatusOr<std::string> ParseAuthor(std::string_view text) {
                            text.substr(0, 80));
   };
   if (!text.starts_with(kKind)) return refuse();
-  const std::string_view base64 = text.substr(kKind.size());
-  std::string author(base64.size() / 4 * 3 + 3, '\0');
-  const int size =
-      EVP_DecodeBlock(reinterpret_cast<unsigned char*>(author.data()), Bytes(base64), static_cast<int>(base64.size()));
-  ERR_clear_error();
-  if (size < static_cast<int>(kAuthorBytes)) return refuse();
-  author.resize(kAuthorBytes);
-  // The decoder takes blanks and other padding too; an author has one text.
-  if (AuthorText(author) != text) return refuse();
+  StatusOr<std::string> author = DecodeBase64(text.substr(kKind.size()));
+  if (!author.ok() || author->size() != kAuthorBytes) return refuse();
   return author;
 }
 

@@ -15,15 +15,15 @@ namespace rivulet {
 inline constexpr size_t kAuthorBytes = 32, kSignatureBytes = 64;
 
 StatusOr<KeyHandle> MakeAuthorKey();
-// The public key's kAuthorBytes. INVALID_ARGUMENT: `key` is no Ed25519 key; `where` is named.
+// The kAuthorBytes of the public key. INVALID_ARGUMENT, naming `where`: `key` is no Ed25519 key.
 StatusOr<std::string> AuthorOf(EVP_PKEY* key, std::string_view where);
-// kSignatureBytes. `key` is an author's.
+// A signature of kSignatureBytes. `key` is an author's.
 StatusOr<std::string> Sign(EVP_PKEY* key, std::string_view bytes);
-// Whether `signature` is `author`'s over `bytes`; false too where one of them is nothing of the kind.
+// Whether `signature` is `author`'s over `bytes`; false too if `author` or `signature` is malformed.
 bool IsSignedBy(std::string_view author, std::string_view bytes, std::string_view signature);
 
 std::string AuthorText(std::string_view author);
-// Of AuthorText's text. INVALID_ARGUMENT: another.
+// The author of AuthorText's text. INVALID_ARGUMENT: any other text.
 StatusOr<std::string> ParseAuthor(std::string_view text);
 
 }  // namespace rivulet

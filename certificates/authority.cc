@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kKeyFile = "authority.key", kCertificateFile = "authority.crt", kIndexFile = "index.txt",
                            kListFile = "revoked.crl", kLockFile = "lock";
-// Clocks of sites are behind by minutes; what was signed a moment ago is to be good there too.
+// Clocks of sites are behind by minutes; a new certificate must be valid there too.
 constexpr int64_t kBackdated = 3600;
 
 Status CheckDays(int64_t days) {
@@ -32,7 +32,7 @@ Status Authority::Init(FileSystem& fs, const Clock& clock, const std::string& fo
                          folder);
   }
   if (delivery.IsTaken()) return AlreadyExists("'{}' is there already; give a folder that is to be made", folder);
-  RIVULET_RETURN_IF_ERROR(WithMend(delivery.RemoveStaged()));  // of a call that was interrupted
+  RIVULET_RETURN_IF_ERROR(WithMend(delivery.RemoveStaged()));  // of an interrupted call
   RIVULET_ASSIGN_OR_RETURN(const KeyHandle key, MakeKey());
   RIVULET_ASSIGN_OR_RETURN(const std::string key_pem, KeyPem(key.get()));
   const int64_t now = clock.UnixMs() / 1000;
@@ -65,7 +65,7 @@ StatusOr<std::unique_ptr<Authority>> Authority::OpenToSign(FileSystem& fs, const
   }
   if (!lock.ok()) return WithMend(lock.status());
   authority->lock_ = *std::move(lock);
-  RIVULET_RETURN_IF_ERROR(authority->Read());  // as it is now that nobody else writes
+  RIVULET_RETURN_IF_ERROR(authority->Read());  // read again under the lock
   RIVULET_RETURN_IF_ERROR(authority->ReadAuthorityKey());
   RIVULET_RETURN_IF_ERROR(authority->Settle());
   return authority;
@@ -92,7 +92,7 @@ Status Authority::Read() {
   }
   if (!index.ok()) return WithMend(index.status());
   RIVULET_ASSIGN_OR_RETURN(rows_, ParseIndex(*index, index_path));
-  // A list that is missing or damaged is made anew from the index (Settle).
+  // A missing or damaged list is made again from the index (Settle).
   const std::string list_path = JoinPath(folder_, kListFile);
   StatusOr<std::string> list = fs_.ReadAll(list_path);
   revocation_list_ = list.ok() ? *std::move(list) : "";
@@ -110,7 +110,7 @@ Status Authority::ReadAuthorityKey() {
   RIVULET_ASSIGN_OR_RETURN(key_, ReadKey(*pem, path));
   const bool pair = X509_check_private_key(certificate_.x509.get(), key_.get()) == 1;
   if (!pair) {
-    (void)OpenSslError("");  // its queue is emptied
+    (void)OpenSslError("");  // empties its queue
     return FailedPrecondition("the key '{}' is not that of {} beside it; restore both from one backup", path,
                               kCertificateFile);
   }
@@ -124,8 +124,8 @@ Revocations Authority::RevokedRows() const {
   return revoked;
 }
 
-// A crash between the index and the list, which follows from it, is made good here, and what it left of a file that was
-// being written (WriteFileAtomically) is taken away: nobody else writes while the lock is held.
+// Repairs a crash between the index and the list, which follows from it, and removes temporary files of interrupted
+// writes (WriteFileAtomically): no other process writes while the lock is held.
 Status Authority::Settle() {
   RemoveTemporaries(fs_, folder_, [](std::string_view target) {
     return target == kIndexFile || target == kListFile || target == kCertificateFile;
@@ -138,8 +138,8 @@ Status Authority::Settle() {
 }
 
 Status Authority::WriteRevocationList(const Certificate& authority) {
-  // Higher than any before, whatever becomes of the list and of this machine's clock: where the list was lost, what the
-  // index says of earlier signings stands in for its number. A reader refuses a lower one.
+  // Higher than any number before, even if the list is lost or this machine's clock is wrong: for a lost list, the
+  // index's dates of earlier signings replace its number. A reader refuses a lower one.
   int64_t newest = now();
   for (const IndexRow& row : rows_) {
     newest = std::max(newest, row.validity.from + kBackdated);
@@ -162,7 +162,7 @@ Status Authority::WriteIndex(std::vector<IndexRow> rows) {
 StatusOr<Validity> Authority::ValidityOf(std::optional<int64_t> days) const {
   const int64_t until = certificate_.validity.until;
   const int64_t left = DaysLeft(until, now());
-  // Signed now, it would end before those who believe this authority have heard of it.
+  // Signed by this clock, a certificate might end before the authority's own period begins.
   if (now() < certificate_.validity.from) {
     return FailedPrecondition("the authority '{}' begins on {}, and here it is {}; set the clock", certificate_.subject,
                               DayText(certificate_.validity.from), TimeText(now()));
@@ -242,8 +242,8 @@ StatusOr<IndexRow> Authority::Issue(const Order& order, Delivery& delivery) {
   std::vector<IndexRow> rows = rows_;
   rows.push_back(row);
   if (const Status written = WriteIndex(std::move(rows)); !written.ok()) {
-    // An error may come after the rename that made the index the new one; then what is staged is the only copy of a
-    // certificate that it knows, and a second call hands it over.
+    // An error may come after the rename that replaced the index. Then the staged files are the only copy of a
+    // certificate in the index, and a second call delivers them.
     Authority here(fs_, clock_, folder_);
     const bool known = here.Read().ok() && !here.rows_.empty() && here.rows_.back().serial == row.serial;
     if (!known) delivery.RemoveStaged().IgnoreError();
@@ -302,7 +302,7 @@ StatusOr<std::vector<IndexRow>> Authority::Revoke(const std::vector<size_t>& cho
   return revoked;
 }
 
-// By the key and not by its text, which a request chooses.
+// Compared by key, not by text, which a request can choose.
 Status Authority::CheckNotCompromised(EVP_PKEY* public_key) const {
   for (const IndexRow& row : rows_) {
     if (!row.revocation || row.revocation->reason != RevocationReason::kKeyCompromise) continue;
@@ -321,7 +321,7 @@ Status Authority::Renew(int days) {
   RIVULET_ASSIGN_OR_RETURN(Certificate renewed,
                            SignAuthority(certificate_.subject, key_.get(),
                                          {.from = now() - kBackdated, .until = now() + days * kSecondsPerDay}));
-  // The list first: it lasts as long as the certificate beside it, and longer does no harm.
+  // The list comes first: it lasts as long as the certificate beside it, and a longer period does no harm.
   RIVULET_RETURN_IF_ERROR(WriteRevocationList(renewed));
   RIVULET_RETURN_IF_ERROR(WithMend(WriteFileAtomically(private_, JoinPath(folder_, kCertificateFile), renewed.Pem())));
   certificate_ = std::move(renewed);

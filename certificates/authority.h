@@ -29,50 +29,50 @@ inline constexpr int kCertificateDays = 365;
 
 class Authority {
  public:
-  // Makes `folder`, which must not be there: ALREADY_EXISTS. `name` is what people read in its certificates; errors as
-  // CheckDisplayName.
+  // Makes `folder`. ALREADY_EXISTS: it is there already. `name` is the readable name in its certificates; other errors
+  // are those of CheckDisplayName.
   static Status Init(FileSystem& fs, const Clock& clock, const std::string& folder, std::string_view name, int days);
 
   // Needs no key, takes no lock, writes nothing.
   static StatusOr<std::unique_ptr<Authority>> OpenToRead(FileSystem& fs, const Clock& clock, const std::string& folder);
-  // UNAVAILABLE: another process signs. FAILED_PRECONDITION: the key is missing, or another's; the authority has
-  // expired. NOT_FOUND: no authority there. DATA_LOSS: its index was changed.
+  // UNAVAILABLE: another process signs. FAILED_PRECONDITION: the key is missing or another authority's, or the
+  // authority has expired. NOT_FOUND: there is no authority. DATA_LOSS: its index was changed.
   static StatusOr<std::unique_ptr<Authority>> OpenToSign(FileSystem& fs, const Clock& clock, const std::string& folder);
 
   const Certificate& certificate() const { return certificate_; }
   const std::string& revocation_list() const { return revocation_list_; }  // in PEM
-  const std::vector<IndexRow>& rows() const { return rows_; }              // in the order in which they were signed
+  const std::vector<IndexRow>& rows() const { return rows_; }              // in the order of signing
 
-  // The rest needs OpenToSign.
+  // All calls below need OpenToSign.
 
   struct Order {
     Subject subject;
-    std::optional<int64_t> days;  // [kCertificateDays, or as long as the authority itself]
+    std::optional<int64_t> days;  // [kCertificateDays, or the authority's remaining days]
     EVP_PKEY* public_key = nullptr;
-    // False: nobody has this name yet, or all who had it are revoked or expired. True: somebody has had it.
+    // False: the name is new, or all its certificates are revoked or expired. True: the name had a certificate before.
     bool renewal = false;
-    // What is handed over, once the certificate is there.
+    // The files to deliver, given the certificate.
     std::function<std::vector<DeliveredFile>(const Certificate&)> files;
   };
-  // Signs, writes the index and hands over. When an earlier call for the same name and place was interrupted after it
-  // had signed, what it made is handed over instead.
-  // ALREADY_EXISTS: the name has a valid certificate, or something is in `delivery`'s place. NOT_FOUND: nothing to
-  // renew. INVALID_ARGUMENT: longer than the authority itself lasts; as CheckSubject. FAILED_PRECONDITION: the key was
-  // revoked as compromised, under whatever name.
+  // Signs, writes the index and delivers. If an earlier call for the same name and place was interrupted
+  // after it had signed, its certificate is delivered instead. ALREADY_EXISTS: the name has a valid
+  // certificate, or `delivery`'s place is taken. NOT_FOUND: there is nothing to renew. INVALID_ARGUMENT: it
+  // would outlast the authority; or as CheckSubject. FAILED_PRECONDITION: the key was revoked as compromised,
+  // under any name.
   StatusOr<IndexRow> Issue(const Order& order, Delivery& delivery);
 
-  // Those of a name that are still good, and perhaps its last one with its key and hosts, for a renewal.
+  // The active certificates of a name, and its last one, with key and hosts for a renewal.
   std::vector<const IndexRow*> ActiveRowsOf(const CertificateName& name) const;
   StatusOr<const IndexRow*> LastRowOf(const CertificateName& name) const;  // NOT_FOUND, with the nearest name
 
-  // Takes back what is still good of `name`; all rows that are now revoked. A key that is compromised is so in every
-  // certificate: with that reason all that have it are taken back, under whatever name, and what was taken back for
-  // another reason before, or has expired, is noted. FAILED_PRECONDITION: none was.
+  // Revokes the active certificates of `name`, and gives all rows that are revoked now. A compromised key affects all
+  // its certificates: for that reason, all with this key are revoked, under any name, and those revoked for other
+  // reasons, or expired, are marked too. FAILED_PRECONDITION: none was active.
   StatusOr<std::vector<IndexRow>> RevokeName(const CertificateName& name, RevocationReason reason);
-  // One certificate, and with a compromised key those of that key; NOT_FOUND.
+  // Revokes one certificate; if its key is compromised, all with that key. NOT_FOUND.
   StatusOr<std::vector<IndexRow>> RevokeSerial(std::string_view serial, RevocationReason reason);
 
-  // A certificate of its own that lasts from now on, of the same key: what it signed before stays good.
+  // Makes a new certificate of the authority itself, from now on, with the same key: its earlier signatures stay valid.
   Status Renew(int days);
 
  private:
@@ -85,7 +85,7 @@ class Authority {
   Status WriteRevocationList(const Certificate& authority);
   Revocations RevokedRows() const;
   Status CheckNotCompromised(EVP_PKEY* public_key) const;
-  // Those of `rows_` that `chosen` names, and what follows from their keys.
+  // Revokes those of `rows_` with an index in `chosen`, and others with the same keys if these are compromised.
   StatusOr<std::vector<IndexRow>> Revoke(const std::vector<size_t>& chosen, RevocationReason reason);
   StatusOr<Validity> ValidityOf(std::optional<int64_t> days) const;
   int64_t now() const { return clock_.UnixMs() / 1000; }

@@ -65,7 +65,7 @@ std::string Certificate::Pem() const {
 }
 
 StatusOr<Certificate> CertificateOf(X509Handle x509, std::string_view where) {
-  // OpenSSL reads a certificate whose key it cannot: of another kind, on another curve, or with no memory left for it.
+  // OpenSSL reads a certificate whose key it cannot read: of another kind or curve, or for lack of memory.
   if (X509_get0_pubkey(x509.get()) == nullptr) {
     ERR_clear_error();
     return InvalidArgument("the certificate in '{}' has a key of a kind that is not known here; have one issued anew",

@@ -16,7 +16,7 @@ StatusOr<EphemeralAuthority> EphemeralAuthority::Create(const Clock& clock) {
   EphemeralAuthority authority;
   RIVULET_ASSIGN_OR_RETURN(authority.key_, MakeKey());
   const int64_t now = clock.UnixMs() / 1000;
-  // A clock that is set back while the command runs is no reason to stop.
+  // The command must survive a clock that is set back.
   const Validity validity{.from = now - kSecondsPerDay, .until = now + kDaysOfEphemeral * kSecondsPerDay};
   RIVULET_ASSIGN_OR_RETURN(authority.certificate_, SignAuthority("rivulet up", authority.key_.get(), validity));
   RIVULET_ASSIGN_OR_RETURN(authority.revocation_list_,

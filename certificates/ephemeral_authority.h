@@ -15,9 +15,9 @@ namespace rivulet {
 class EphemeralAuthority {
  public:
   static StatusOr<EphemeralAuthority> Create(const Clock& clock);
-  // Makes `folder`, as a node has it (kit.h), in a parent that is there. As CheckSubject, and the file system's errors.
+  // Makes `folder` with a node's files (kit.h); its parent must exist. Errors: CheckSubject's, and the file system's.
   Status Issue(const Subject& subject, FileSystem& fs, const std::string& folder) const;
-  // The same in memory, without a file. Errors as CheckSubject.
+  // The same in memory, without files. Errors as CheckSubject.
   StatusOr<NodeIdentity> IdentityOf(const Subject& subject) const;
 
  private:

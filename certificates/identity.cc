@@ -54,7 +54,7 @@ StatusOr<NodeIdentity> LoadIdentity(FileSystem& fs, const Clock& clock, const st
   RIVULET_ASSIGN_OR_RETURN(identity.key_pem, read(kNodeKey));
   RIVULET_ASSIGN_OR_RETURN(const KeyHandle key, ReadKey(identity.key_pem, path_of(kNodeKey)));
   if (X509_check_private_key(certificate.x509.get(), key.get()) != 1) {
-    (void)OpenSslError("");  // its queue is emptied
+    (void)OpenSslError("");  // empties its queue
     return FailedPrecondition(
         "the key '{}' is not that of {} beside it; take both from one kit, or have the request of this key certified",
         path_of(kNodeKey), kNodeCertificate);

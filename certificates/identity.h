@@ -23,26 +23,26 @@ struct NodeIdentity {
   Validity validity;
   // In PEM, as TLS libraries take them.
   std::string certificate_pem, key_pem, authority_pem;
-  // By which a peer's certificate is verified (VerifyCertificate); no list when the folder has none.
+  // Verify a peer's certificate (VerifyCertificate); `revoked` is nullopt if the folder has no list.
   Certificate authority;
   std::optional<RevocationList> revoked;
-  std::string revoked_pem = {};  // of `revoked`, to be passed on; "": the folder's list is not the one in force
+  std::string revoked_pem = {};  // of `revoked`, to be passed on; "": the folder's list is not in force
 };
 
-// Reads `folder` and holds all of it against each other at the time of `clock`: the key is the certificate's and
-// private, the certificate is the authority's, in its days, not revoked, and made for all that its role does.
-// With `record` a list that goes back behind it is not taken (revocation_record.h); without, the folder's is.
-// NOT_FOUND, INVALID_ARGUMENT, FAILED_PRECONDITION: the file, what is wrong with it, and the mend.
+// Reads `folder` and checks it at the time of `clock`: the key is private and the certificate's; the certificate is the
+// authority's, valid, not revoked, and fit for its role. With `record`, an older list than the record's is not used
+// (revocation_record.h); without it, the folder's list is. NOT_FOUND, INVALID_ARGUMENT, FAILED_PRECONDITION: the file,
+// its fault, and the remedy.
 StatusOr<NodeIdentity> LoadIdentity(FileSystem& fs, const Clock& clock, const std::string& folder,
                                     RevocationRecord* record = nullptr);
 
 // "12 days left: renew the certificate of 'client/a' soon" from 30 days before it ends; "" before.
 std::string ExpiryWarning(const NodeIdentity& identity, int64_t now);
-// That the revocation list was to be replaced by another before now; "": it was not. It counts all the same.
+// A warning that the revocation list's next update is overdue; "": it is not. The list stays in force.
 std::string ListExpiryWarning(const NodeIdentity& identity, int64_t now);
 
-// Who is at the other end of a handshake, whose certificate is `pem`: verified for `purpose`, which is what the peer
-// does. Errors as VerifyCertificate; a message is fit for the peer too.
+// The certificate `pem` of a handshake's peer, verified for the peer's `purpose`. Errors as VerifyCertificate; their
+// messages may be sent to the peer.
 StatusOr<Certificate> VerifyPeer(std::string_view pem, const NodeIdentity& identity, CertificatePurpose purpose,
                                  int64_t now);
 

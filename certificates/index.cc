@@ -23,7 +23,7 @@ StatusOr<int64_t> ParseTime(std::string_view text) {
   const char* end = strptime(copy.c_str(), "%Y-%m-%dT%H:%M:%SZ", &parts);
   if (end == nullptr || *end != '\0') return InvalidArgument("'{}' is not a time", copy);
   const int64_t seconds = timegm(&parts);
-  // strptime takes "2026-2-31" too.
+  // strptime accepts "2026-2-31" too.
   if (TimeText(seconds) != text) return InvalidArgument("'{}' is no time in the format of this file", copy);
   return seconds;
 }

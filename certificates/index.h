@@ -31,7 +31,7 @@ struct IndexRow {
 };
 
 std::string IndexText(const std::vector<IndexRow>& rows);
-// DATA_LOSS, naming `where` and the line: what IndexText would not have written.
+// DATA_LOSS, naming `where` and the line: text that IndexText would not have written.
 StatusOr<std::vector<IndexRow>> ParseIndex(std::string_view text, std::string_view where);
 
 }  // namespace rivulet

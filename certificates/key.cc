@@ -8,10 +8,12 @@
 
 #include <array>
 
+#include "certificates/base64.h"
+
 namespace rivulet {
 namespace {
 
-// Without this OpenSSL would ask on the terminal, and a service would wait there for ever.
+// Without this OpenSSL would ask on the terminal, and a service would wait there forever.
 int RefusePassword(char*, int, int, void* asked) {
   *static_cast<bool*>(asked) = true;
   return -1;
@@ -83,19 +85,15 @@ StatusOr<std::string> PublicKeyText(EVP_PKEY* key) {
   unsigned char* der = nullptr;
   const int size = i2d_PUBKEY(key, &der);
   if (size <= 0) return OpenSslError("write a public key");
-  std::string text(static_cast<size_t>(size + 2) / 3 * 4 + 1, '\0');
-  text.resize(static_cast<size_t>(EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()), der, size)));
+  std::string text = EncodeBase64({reinterpret_cast<const char*>(der), static_cast<size_t>(size)});
   OPENSSL_free(der);
   return text;
 }
 
 StatusOr<KeyHandle> PublicKeyOf(std::string_view text) {
-  std::string der(text.size() / 4 * 3 + 3, '\0');
-  const int size = EVP_DecodeBlock(reinterpret_cast<unsigned char*>(der.data()),
-                                   reinterpret_cast<const unsigned char*>(text.data()), static_cast<int>(text.size()));
+  const std::string der = DecodeBase64(text).value_or("");
   const auto* bytes = reinterpret_cast<const unsigned char*>(der.data());
-  // The decoder counts the padding as bytes; what is read says itself where it ends.
-  KeyHandle key(size <= 0 ? nullptr : d2i_PUBKEY(nullptr, &bytes, size));
+  KeyHandle key(der.empty() ? nullptr : d2i_PUBKEY(nullptr, &bytes, std::ssize(der)));
   ERR_clear_error();
   if (key == nullptr) return InvalidArgument("'{}' is not a public key in base64", text.substr(0, 80));
   return key;
@@ -105,7 +103,7 @@ bool SameKeyPair(EVP_PKEY* a, EVP_PKEY* b) {
   const bool equal = EVP_PKEY_eq(a, b) == 1;
   ERR_clear_error();
   if (equal || EVP_PKEY_get_base_id(a) != EVP_PKEY_RSA || EVP_PKEY_get_base_id(b) != EVP_PKEY_RSA) return equal;
-  // Whoever knows one pair of exponents of a modulus has its factors.
+  // A known pair of exponents of a modulus reveals its factors.
   BIGNUM *of_a = nullptr, *of_b = nullptr;
   EVP_PKEY_get_bn_param(a, OSSL_PKEY_PARAM_RSA_N, &of_a);
   EVP_PKEY_get_bn_param(b, OSSL_PKEY_PARAM_RSA_N, &of_b);

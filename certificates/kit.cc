@@ -5,7 +5,7 @@
 namespace rivulet {
 namespace {
 
-// The program, with what site.conf sets. A kit knows the command line of the version that packs it.
+// Runs the program with the settings of site.conf. A kit fits the command line of the version that makes it.
 constexpr std::string_view kStart = R"sh(#!/bin/sh
 # Starts {what} of this kit. Options that stand here are added to those of site.conf.
 set -eu
@@ -17,11 +17,11 @@ set +a
 exec "${{RIVULET:-rivulet}}" {command} $RIVULET_OPTIONS "$@"
 )sh";
 
-// Says what is wrong with the certificate, while somebody can still be asked for another.
+// Reports a fault of the certificate at the start, when the user can still ask for another.
 constexpr std::string_view kShow = R"sh("${RIVULET:-rivulet}" ca show . >&2
 )sh";
 
-// A site's own program goes first: it is smaller, and has no other command. It says by itself when its certificate
+// The client-only program goes first: it is smaller and has no other command. It warns when its certificate
 // ends.
 constexpr std::string_view kClientFirst = R"sh(if [ -z "${{RIVULET:-}}" ] && command -v rivulet-client >/dev/null; then
   # shellcheck disable=SC2086 # RIVULET_OPTIONS are words
@@ -29,7 +29,7 @@ constexpr std::string_view kClientFirst = R"sh(if [ -z "${{RIVULET:-}}" ] && com
 fi
 )sh";
 
-// A service is started again by the machine, and is to go on with its run.
+// The system restarts a service, which then resumes its run.
 constexpr std::string_view kResume =
     R"sh(# A run in the history is resumed; to start another run of the scenario, move the history away.
 resume=

@@ -21,18 +21,18 @@ struct NodeFiles {
 };
 std::vector<DeliveredFile> FilesOfNode(const NodeFiles& node);
 
-// What `site.conf` says at first; the site may change all of it.
+// Initial content of `site.conf`; the site may change all of it.
 struct SiteConfiguration {
   std::string coordinator;  // HOST:PORT, of a client or an aggregator
   std::string data;         // NAME=GLOB, of a client
   std::string scenario;     // a file, of a coordinator
   std::string listen;       // HOST:PORT, of a coordinator or an aggregator
 };
-// UNIMPLEMENTED: a role that no program starts with. INVALID_ARGUMENT: a value that does not show as it is.
+// UNIMPLEMENTED: no program starts with this role. INVALID_ARGUMENT: a value with characters that are not printable.
 StatusOr<std::vector<DeliveredFile>> FilesOfKit(const CertificateName& name, const NodeFiles& node,
                                                 const SiteConfiguration& configuration);
 
-// `text` in double quotes, as /bin/sh and systemd's EnvironmentFile= both read it.
+// `text` in double quotes, in a form that both /bin/sh and systemd's EnvironmentFile= read.
 std::string Quoted(std::string_view text);
 
 }  // namespace rivulet

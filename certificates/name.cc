@@ -89,7 +89,7 @@ StatusOr<CertificateName> NameOfUri(std::string_view uri) {
 }
 
 bool IsAddress(std::string_view host) {
-  if (host.find('\0') != std::string_view::npos) return false;  // the system would read no further
+  if (host.find('\0') != std::string_view::npos) return false;  // the system would stop reading there
   std::array<unsigned char, 16> bytes;
   const std::string text(host);
   return inet_pton(AF_INET, text.c_str(), bytes.data()) == 1 || inet_pton(AF_INET6, text.c_str(), bytes.data()) == 1;
@@ -97,8 +97,8 @@ bool IsAddress(std::string_view host) {
 
 Status CheckHost(std::string_view host) {
   if (IsAddress(host)) return absl::OkStatus();
-  // A label is letters, digits and inner hyphens, at most 63 (RFC 1123, section 2.1); underscores are seen in the names
-  // that container systems give.
+  // A label is letters, digits and inner hyphens, at most 63 (RFC 1123, section 2.1). Underscores occur in names that
+  // container systems generate.
   bool good = !host.empty() && host.size() <= 253;
   for (size_t begin = 0; good && begin <= host.size();) {
     const size_t end = std::min(host.find('.', begin), host.size());
@@ -107,7 +107,7 @@ Status CheckHost(std::string_view host) {
     for (const char c : label) good = good && Unreserved(c) && c != '~';
     begin = end + 1;
   }
-  // What looks like an address and is none would be taken for a name that nobody can ever resolve.
+  // A malformed address would count as a name that can never be resolved.
   if (good && host.find_first_not_of("0123456789.") != std::string_view::npos) return absl::OkStatus();
   return InvalidArgument("'{}' is not a host; give a DNS name without wildcards or an IP address without brackets",
                          DisplayText(host, 80));

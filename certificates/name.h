@@ -1,5 +1,5 @@
 // Subject of a certificate: a role and a name. The certificate contains them as one URI, "rivulet:client/ward%207",
-// which a renewal keeps. No other field is taken for a name.
+// which a renewal keeps. No other field counts as a name.
 #pragma once
 
 #include <string>
@@ -20,10 +20,10 @@ struct CertificateName {
   std::string FileName() const;  // "client-ward%207": one component of a path
 };
 
-// Of ToString's text. INVALID_ARGUMENT: no such role, or an id that CheckDisplayName refuses, as it does for clients'
-// names everywhere; a coordinator's or an unknown host (CheckHost).
+// The name of ToString's text. INVALID_ARGUMENT: no such role, an id that CheckDisplayName refuses, as for all clients'
+// names, or a coordinator's id that is no host (CheckHost).
 StatusOr<CertificateName> ParseCertificateName(std::string_view text);
-// Of a URI, written as Uri() writes it, or with a role's earlier name, and no other way. INVALID_ARGUMENT: another.
+// The name of a URI, exactly as Uri() writes it, or with a role's former name. INVALID_ARGUMENT: any other text.
 StatusOr<CertificateName> NameOfUri(std::string_view uri);
 
 // INVALID_ARGUMENT unless `host` is an IPv4 or IPv6 address (without brackets) or a DNS name without wildcards.

@@ -58,7 +58,7 @@ StatusOr<IntegerHandle> SerialOf(std::string_view text) {
 StatusOr<std::string> RandomSerial() {
   std::array<unsigned char, 16> bytes;
   if (RAND_bytes(bytes.data(), bytes.size()) != 1) return OpenSslError("draw a serial number");
-  // A leading zero byte would not be written, and the number would have another length than all others.
+  // A leading zero byte would be omitted, and the number would be shorter than all others.
   if (bytes[0] == 0) bytes[0] = 1;
   std::string text;
   for (const unsigned char byte : bytes) text += fmt::format("{:02X}", byte);

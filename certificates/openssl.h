@@ -49,14 +49,14 @@ inline void FreeExtensions(STACK_OF(X509_EXTENSION) * extensions) {
 }
 using ExtensionsHandle = OpenSslHandle<STACK_OF(X509_EXTENSION), FreeExtensions>;
 
-// INTERNAL: "cannot WHAT: " and OpenSSL's own first reason, whose queue is emptied.
+// INTERNAL: "cannot WHAT: " and OpenSSL's first error; empties its error queue.
 Status OpenSslError(std::string_view what);
 
 BioHandle EmptyBio();
-BioHandle BioOver(std::string_view bytes);  // which must outlive it
+BioHandle BioOver(std::string_view bytes);  // `bytes` must outlive it
 std::string TextOf(BIO* bio);
 
-// Seconds since 1970 UTC. What OpenSSL cannot read is 0.
+// Seconds since 1970 UTC; 0 if OpenSSL cannot read the time.
 int64_t SecondsOf(const ASN1_TIME* time);
 TimeHandle TimeOf(int64_t seconds);
 
@@ -67,8 +67,8 @@ StatusOr<IntegerHandle> SerialOf(std::string_view text);
 // 128 random bits.
 StatusOr<std::string> RandomSerial();
 
-// One extension of `nid`, from OpenSSL's notation of its value; `issuer` and `subject` are what key identifiers are
-// made of and may be null.
+// One extension of `nid`, from OpenSSL's notation of its value. Key identifiers are made from `issuer` and `subject`,
+// which may be null.
 StatusOr<ExtensionHandle> MakeExtension(int nid, const char* value, X509* issuer, X509* subject);
 
 }  // namespace rivulet

@@ -21,7 +21,7 @@ Status MakeExecutable(const std::string& path) {
   return Internal("cannot make '{}' executable: {}", path, std::strerror(errno));
 }
 
-// A file, or a folder of files.
+// Removes a file, or a folder of files.
 Status RemoveWhole(FileSystem& fs, const std::string& path) {
   struct stat info;
   if (lstat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) return fs.Remove(path);
@@ -33,15 +33,15 @@ Status RemoveWhole(FileSystem& fs, const std::string& path) {
 
 }  // namespace
 
-// The mode is there before a byte is: a file that is made open and shut afterwards can be opened in between, and
-// whoever did so reads what is written later.
+// The mode is set before the first byte: otherwise a reader could open the file in between, and read later
+// bytes.
 StatusOr<std::unique_ptr<WritableFile>> PrivateFileSystem::Create(const std::string& path) {
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (fd >= 0) {
     (void)fchmod(fd, 0600);
     close(fd);
   }
-  return base_.Create(path);  // which tells what is wrong, where the file could not be made
+  return base_.Create(path);  // which reports why the file could not be made
 }
 
 Status PrivateFileSystem::CreateFolder(const std::string& folder) {
@@ -53,7 +53,7 @@ Status PrivateFileSystem::CreateFolder(const std::string& folder) {
 Status CheckPrivate(const std::string& path) {
   struct stat info;
   if (stat(path.c_str(), &info) != 0) return NotFound("cannot open '{}': {}", path, std::strerror(errno));
-  // Whoever runs services in containers gives a group the right to read secrets; nobody means everybody.
+  // In containers, secrets are often readable by a group; no service needs them readable by all.
   if ((info.st_mode & 07) == 0) return absl::OkStatus();
   return FailedPrecondition(
       "the key '{}' has the mode {:04o}, so everybody on this machine may read it; chmod 600 it, "
@@ -78,8 +78,8 @@ std::string Delivery::StagePath(std::string_view serial) const {
   return fmt::format("{}.{}{}", path_, serial, kStageSuffix);
 }
 
-// Also a link that leads nowhere is a name that is taken: nothing can be renamed to it as a folder, and the key that
-// was made for it would be left behind.
+// A dangling link takes the name too: no folder can be renamed to it, and the key made for it would be left
+// behind.
 bool Delivery::IsTaken() const {
   struct stat info;
   return fs_.Exists(path_) || lstat(path_.c_str(), &info) == 0;
@@ -113,7 +113,7 @@ Status Delivery::Stage(std::string_view serial, const std::vector<DeliveredFile>
   };
   Status status = write();
   if (status.ok()) status = fs_.SyncFolder(FolderOf(path_));
-  if (!status.ok() && fs_.Exists(stage)) RemoveWhole(fs_, stage).IgnoreError();  // the first error is the one to tell
+  if (!status.ok() && fs_.Exists(stage)) RemoveWhole(fs_, stage).IgnoreError();  // the first error is reported
   return status;
 }
 

@@ -9,8 +9,8 @@
 
 namespace rivulet {
 
-// `base`, whose new files have the mode 0600 and whose new folders 0700, whatever the umask. A file that is made anew
-// over an old one has that mode too. Thread-safe as `base`, which must outlive it.
+// A file system like `base` in which new files have mode 0600 and new folders 0700, whatever the umask. A file that
+// replaces another has that mode too. Thread-safe like `base`, which must outlive it.
 class PrivateFileSystem final : public FileSystem {
  public:
   explicit PrivateFileSystem(FileSystem& base) : base_(base) {}
@@ -27,10 +27,10 @@ class PrivateFileSystem final : public FileSystem {
   FileSystem& base_;
 };
 
-// FAILED_PRECONDITION when others than its owner and its group may read `path`, or nobody can tell.
+// FAILED_PRECONDITION if users beyond its owner and group may read `path`, or its mode cannot be read.
 Status CheckPrivate(const std::string& path);
 
-// An error of the file system with what to do about it: of a full disk, of what may not be written. Others are
+// A file system error with a remedy, if the disk is full or the place is not writable. Other errors are
 // unchanged.
 Status WithMend(Status status);
 
@@ -40,26 +40,26 @@ struct DeliveredFile {
   bool executable = false;
 };
 
-// What is handed to somebody: one public file, a folder or an archive (.tar.gz) of private ones. It is made whole
-// beside its place, under "PATH.SERIAL.part", and is in its place with one rename: nobody ever meets half of it. What a
-// crash leaves is known by its serial number, so that a second call finishes it or takes it away.
+// A delivery of one public file, or of a folder or an archive (.tar.gz) of private ones. It is made completely beside
+// its place, under "PATH.SERIAL.part", and published by one rename, so no reader sees half of it. A crash leaves it
+// under its serial number, so that a second call finishes or removes it.
 class Delivery {
  public:
   enum class Form { kFile, kFolder, kArchive };
   Delivery(FileSystem& fs, std::string path, Form form);
 
   const std::string& path() const { return path_; }
-  // Something is in its place, be it a link that leads nowhere.
+  // Whether its place is taken, even by a dangling link.
   bool IsTaken() const;
-  // ALREADY_EXISTS when it is taken.
+  // ALREADY_EXISTS if its place is taken.
   Status CheckFree() const;
-  // Synced when it returns; what it has written is taken away when it fails. `files` is one for a file. `top` is the
+  // Writes and syncs the files; a failed call removes its own files. `files` is a single one for kFile. `top` is the
   // folder in an archive, `seconds` (since 1970 UTC) the time of its files.
   Status Stage(std::string_view serial, const std::vector<DeliveredFile>& files, std::string_view top, int64_t seconds);
   bool IsStaged(std::string_view serial) const;
-  // FAILED_PRECONDITION: something took its place meanwhile.
+  // FAILED_PRECONDITION: its place was taken meanwhile.
   Status Publish(std::string_view serial);
-  // Takes away all that is staged for this path.
+  // Removes all staged files for this path.
   Status RemoveStaged();
 
  private:

@@ -12,11 +12,11 @@ StatusOr<std::string> MakeRequest(const CertificateName& name, EVP_PKEY* key) {
   if (X509_REQ_set_version(request.get(), X509_REQ_VERSION_1) != 1 || X509_REQ_set_pubkey(request.get(), key) != 1)
     return OpenSslError("make a request");
   RIVULET_RETURN_IF_ERROR(SetCommonName(X509_REQ_get_subject_name(request.get()), name.id));
-  // Hosts are left out: which of them a server may speak for is what the authority says.
+  // Hosts are left out: the authority decides the hosts of a server.
   RIVULET_ASSIGN_OR_RETURN(ExtensionHandle names, AlternativeNames({.name = name}));
   const ExtensionsHandle extensions(sk_X509_EXTENSION_new_null());
   if (sk_X509_EXTENSION_push(extensions.get(), names.get()) == 0) return OpenSslError("make a request");
-  (void)names.release();  // it is the list's now
+  (void)names.release();  // owned by the list now
   const EVP_MD* digest = EVP_PKEY_get_base_id(key) == EVP_PKEY_ED25519 ? nullptr : EVP_sha256();
   const BioHandle bio = EmptyBio();
   if (X509_REQ_add_extensions(request.get(), extensions.get()) != 1 || X509_REQ_sign(request.get(), key, digest) == 0 ||

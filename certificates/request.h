@@ -10,15 +10,15 @@
 
 namespace rivulet {
 
-// In PEM, with the name as the alternative name that the certificate will have.
+// In PEM, with the name as the certificate's future alternative name.
 StatusOr<std::string> MakeRequest(const CertificateName& name, EVP_PKEY* key);
 
 struct CertificateRequest {
   KeyHandle public_key;
-  std::optional<CertificateName> name;  // none: made by another program, which knows no such names
+  std::optional<CertificateName> name;  // nullopt: made by another program, without names of this system
 };
-// INVALID_ARGUMENT, naming `where`: no request, a signature that is not its key's, a key that CheckKey refuses, a name
-// that is malformed.
+// INVALID_ARGUMENT, naming `where`: no request, a signature by another key, a key that CheckKey refuses, or a malformed
+// name.
 StatusOr<CertificateRequest> ReadRequest(std::string_view pem, std::string_view where);
 
 }  // namespace rivulet

@@ -21,7 +21,7 @@ Status AddRevoked(X509_CRL* crl, const std::string& serial, const Revocation& re
       X509_REVOKED_set_revocationDate(revoked.get(), at.get()) != 1) {
     return OpenSslError("revoke a certificate");
   }
-  // "Unspecified" is said by saying nothing (RFC 5280, section 5.3.1).
+  // "Unspecified" is expressed by no reason (RFC 5280, section 5.3.1).
   if (revocation.reason != RevocationReason::kUnspecified) {
     const EnumeratedHandle reason(ASN1_ENUMERATED_new());
     ASN1_ENUMERATED_set(reason.get(), static_cast<long>(revocation.reason));
@@ -29,7 +29,7 @@ Status AddRevoked(X509_CRL* crl, const std::string& serial, const Revocation& re
       return OpenSslError("revoke a certificate");
   }
   if (X509_CRL_add0_revoked(crl, revoked.get()) != 1) return OpenSslError("revoke a certificate");
-  (void)revoked.release();  // it is the list's now
+  (void)revoked.release();  // owned by the list now
   return absl::OkStatus();
 }
 

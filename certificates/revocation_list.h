@@ -10,10 +10,10 @@
 
 namespace rivulet {
 
-// Why; the numbers are RFC 5280's.
+// The reason; the numbers are RFC 5280's.
 enum class RevocationReason { kUnspecified = 0, kKeyCompromise = 1, kSuperseded = 4, kCessation = 5 };
 std::string_view ReasonText(RevocationReason reason);  // "unspecified", "key-compromise", "superseded", "cessation"
-// INVALID_ARGUMENT names the known ones.
+// INVALID_ARGUMENT lists the known ones.
 StatusOr<RevocationReason> ParseReason(std::string_view text);
 
 struct Revocation {
@@ -23,19 +23,19 @@ struct Revocation {
 };
 using Revocations = std::map<std::string, Revocation, std::less<>>;  // by serial number
 
-// In PEM. It stays good as long as the authority does: a list that ran out would shut everybody out, on a day when
-// nothing is wrong; a reader learns of a newer one by getting it.
+// In PEM. It is valid as long as the authority: a list that expired would lock all sites out on a day without any
+// fault. A reader learns of a newer list by receiving it.
 StatusOr<std::string> SignRevocationList(const Revocations& revocations, int64_t now, int64_t number,
                                          const Certificate& authority, EVP_PKEY* authority_key);
 
 struct RevocationList {
   Revocations revocations;
   int64_t number = 0;       // grows with each list of an authority
-  int64_t next_update = 0;  // by when another was to follow, in seconds since 1970 UTC; 0: it does not say
+  int64_t next_update = 0;  // when the next list is due, in seconds since 1970 UTC; 0: not stated
   bool Contains(std::string_view serial) const { return revocations.contains(serial); }
 };
-// INVALID_ARGUMENT, naming `where`: no list. FAILED_PRECONDITION: not signed by `authority`. Its dates are not looked
-// at.
+// INVALID_ARGUMENT, naming `where`: no list. FAILED_PRECONDITION: not signed by `authority`. Its dates are not
+// checked.
 StatusOr<RevocationList> ReadRevocationList(std::string_view pem, std::string_view where, const Certificate& authority);
 
 }  // namespace rivulet

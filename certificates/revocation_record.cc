@@ -14,7 +14,7 @@ std::string RevocationRecord::Path() const {
   return fmt::format("{}.revoked-{}.crl", beside_, Sha256Of(key_).Hex().substr(0, kDigits));
 }
 
-// A file that is no good is none: whoever can write it could have removed it as well.
+// An invalid file counts as missing: its writer could have removed it as well.
 void RevocationRecord::Recall(const Certificate& authority, const std::string& key) {
   key_ = key;
   last_.reset();
@@ -25,7 +25,7 @@ void RevocationRecord::Recall(const Certificate& authority, const std::string& k
   if (list.ok()) last_ = *std::move(list);
 }
 
-// Another process may have seen a newer one meanwhile, which stays.
+// Another process may have stored a newer one meanwhile, which stays.
 void RevocationRecord::Keep(const std::string& pem, const Certificate& authority) {
   not_kept_.clear();
   if (beside_.empty()) return;

@@ -16,21 +16,21 @@
 
 namespace rivulet {
 
-// Not thread-safe.
+// Record of one authority's newest list. Not thread-safe.
 class RevocationRecord {
  public:
-  // Lists are kept as `beside`.revoked-DIGITS.crl, where the digits are of the authority's key; "": in memory alone.
-  // The folder is not created: a mistyped --db must not make one. `fs` must outlive it.
+  // Stores lists as `beside`.revoked-DIGITS.crl, with digits of the authority's key; "": in memory alone. The folder is
+  // not created: a mistyped --db must not make one. `fs` must outlive it.
   RevocationRecord(FileSystem& fs, std::string beside) : fs_(fs), beside_(std::move(beside)) {}
 
-  // The list in force where `pem` is what the file `where` holds; nullopt: there is no such file. None: there is none
-  // and never was. As ReadRevocationList, where it is no good and there is no earlier one.
+  // The list in force, given the content `pem` of the file `where` (nullopt: no such file). Gives nullopt if there
+  // never was one. Errors as ReadRevocationList, if the file is invalid and there is no earlier list.
   StatusOr<std::optional<RevocationList>> Take(const std::optional<std::string>& pem, std::string_view where,
                                                const Certificate& authority);
 
-  // Why the last call did not take what it was given; "": it did.
+  // Why the last call did not use the given list; "": it did.
   const std::string& fault() const { return fault_; }
-  // Why the list that is in force could not be kept in its file; "": it was.
+  // Why the list in force could not be stored in its file; "": it was.
   const std::string& not_kept() const { return not_kept_; }
 
  private:

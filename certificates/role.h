@@ -14,18 +14,18 @@ struct RoleSpec {
   bool serves = false;             // others connect to it: its certificate names hosts
   bool connects = true;            // it connects to others
   bool named_by_host = false;      // its id is the first host under which others reach it
-  std::string_view formerly = {};  // an earlier name, which is read and never written
+  std::string_view formerly = {};  // a former name, which is read and never written
 };
 
-// One of the roles that are known. Cheap to copy.
+// A known role. Cheap to copy.
 class Role {
  public:
   static const Role kClient;       // trains
-  static const Role kAggregator;   // sums its clients' updates for a coordinator, to which it is a client itself
+  static const Role kAggregator;   // sums its clients' updates for a coordinator, of which it is a client
   static const Role kOperator;     // steers runs; may neither poll nor submit
-  static const Role kCoordinator;  // serves; its id is the first host under which clients reach it
+  static const Role kCoordinator;  // runs rounds; its id is the first host under which clients reach it
 
-  // `spec` lives as long as the program.
+  // `spec` must live as long as the program.
   constexpr explicit Role(const RoleSpec& spec) : spec_(&spec) {}
   constexpr const RoleSpec* operator->() const { return spec_; }
   bool operator==(const Role&) const = default;
@@ -47,7 +47,7 @@ inline constexpr Role Role::kAggregator{roles::kAggregator};
 inline constexpr Role Role::kOperator{roles::kOperator};
 inline constexpr Role Role::kCoordinator{roles::kCoordinator};
 
-// Adds a role at start-up: `const RegisterRole kServe(kServeSpec);`. Ends the program when its name is taken.
+// Adds a role at start-up: `const RegisterRole kServe(kServeSpec);`. Ends the program if its name is taken.
 struct RegisterRole {
   explicit RegisterRole(const RoleSpec& spec);
 };

@@ -18,7 +18,7 @@ Status AddExtension(X509* x509, int nid, const char* value, X509* issuer) {
   return absl::OkStatus();
 }
 
-// All that both kinds have, save extensions, which need the public key, and the signature, which needs all.
+// The fields of both kinds, except extensions, which need the public key, and the signature, which covers all.
 StatusOr<X509Handle> Unsigned(EVP_PKEY* public_key, Validity validity, std::string_view common_name) {
   X509Handle x509(X509_new());
   RIVULET_ASSIGN_OR_RETURN(const std::string serial, RandomSerial());
@@ -92,7 +92,7 @@ StatusOr<ExtensionHandle> AlternativeNames(const Subject& subject) {
   const auto add = [&](StatusOr<GeneralNameHandle> name) -> Status {
     RIVULET_RETURN_IF_ERROR(name.status());
     if (sk_GENERAL_NAME_push(names.get(), name->get()) == 0) return OpenSslError("make a certificate's names");
-    (void)name->release();  // it is the list's now
+    (void)name->release();  // owned by the list now
     return absl::OkStatus();
   };
   RIVULET_RETURN_IF_ERROR(add(UriName(subject.name.Uri())));
@@ -123,7 +123,7 @@ StatusOr<Certificate> SignSubject(const Subject& subject, EVP_PKEY* public_key, 
   const bool serves = ServesOthers(subject.name.role), connects = ConnectsToOthers(subject.name.role);
   const char* purposes = serves && connects ? "serverAuth,clientAuth" : serves ? "serverAuth" : "clientAuth";
   RIVULET_RETURN_IF_ERROR(AddExtension(x509.get(), NID_basic_constraints, "critical,CA:FALSE", nullptr));
-  // TLS 1.3 signs and agrees on keys afresh: no certificate's key ever encrypts one.
+  // TLS 1.3 only signs with it and derives fresh keys: no certificate's key ever encrypts one.
   RIVULET_RETURN_IF_ERROR(AddExtension(x509.get(), NID_key_usage, "critical,digitalSignature", nullptr));
   RIVULET_RETURN_IF_ERROR(AddExtension(x509.get(), NID_ext_key_usage, purposes, nullptr));
   RIVULET_RETURN_IF_ERROR(AddExtension(x509.get(), NID_subject_key_identifier, "hash", nullptr));

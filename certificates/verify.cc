@@ -37,8 +37,8 @@ Status VerifyCertificate(const Certificate& certificate, const Certificate& auth
       return WithFact(WithFact(std::move(status), kRevokedFact, certificate.serial), kRevokedNameFact, name);
     }
   }
-  // Whoever holds such a key could sign certificates of any name. OpenSSL accepts them: that a chain of two signers is
-  // too long counts only once the second one is shown.
+  // The owner of such a key could sign certificates of any name. OpenSSL accepts it: a chain of two signers counts as
+  // too long only once the second one is shown.
   if ((X509_get_extension_flags(certificate.x509.get()) & EXFLAG_CA) != 0) {
     return FailedPrecondition(
         "the certificate of '{}' is that of an authority (CA:TRUE), and a node's must not sign others; have one issued "

@@ -8,18 +8,18 @@
 
 namespace rivulet {
 
-enum class CertificatePurpose { kConnect, kServe };  // what the bearer of the certificate does
+enum class CertificatePurpose { kConnect, kServe };  // the certificate's owner connects, or serves
 
 // Facts (engine/base/error_facts.h) of a refusal because the certificate is revoked: its serial and "client/ID". Only
-// of one that the authority has signed: anybody may write a serial into a certificate of their own.
+// for certificates signed by the authority, because anyone may write a serial into a self-made certificate.
 inline constexpr std::string_view kRevokedFact = "revoked", kRevokedNameFact = "revoked name";
 
-// OK: signed by `authority`, good at `now`, made for `purpose`, with a name of this system, and not in `revoked` (null:
-// nothing is). FAILED_PRECONDITION says which of these it is not, and the mend. UNAUTHENTICATED is left to the caller.
+// OK: signed by `authority`, valid at `now`, made for `purpose`, with a name of this system, and not in `revoked`
+// (null: none is). FAILED_PRECONDITION names the failed check and the remedy. Callers may map it to UNAUTHENTICATED.
 Status VerifyCertificate(const Certificate& certificate, const Certificate& authority, const RevocationList* revoked,
                          CertificatePurpose purpose, int64_t now);
 
-// OK: `certificate` names `host`, a DNS name or an address, among those under which it serves. FAILED_PRECONDITION.
+// OK: `certificate` lists `host`, a DNS name or an address, among its hosts. FAILED_PRECONDITION: it does not.
 Status VerifyHost(const Certificate& certificate, std::string_view host);
 
 }  // namespace rivulet

@@ -5,10 +5,10 @@
 namespace rivulet {
 namespace {
 
-constexpr std::string_view kSettling = " ";  // a fault that may be half a copy: nothing to say yet
+constexpr std::string_view kSettling = " ";  // a fault that may be an incomplete copy: not reported yet
 
-// All that an identity is made of. Comparing bytes and not times: a file may be replaced twice in one tick of a file
-// system's clock, and the four of them are a few kilobytes.
+// The bytes of an identity's files. Bytes are compared, not times: a file may be replaced twice in one tick of a file
+// system's clock, and the four files have a few kilobytes.
 std::string BytesOfFolder(FileSystem& fs, const std::string& folder) {
   std::string bytes;
   for (const std::string_view name : {kNodeCertificate, kNodeKey, kAuthorityCertificate, kRevokedList}) {
@@ -55,8 +55,8 @@ Status WatchedIdentity::Read() {
   return absl::OkStatus();
 }
 
-// A file that is being copied is seen half written; the next look sees it whole. So a fault is told when the same bytes
-// were seen twice.
+// A file that is being copied is seen incomplete; the next check sees all of it. So a fault is reported once the same
+// bytes were seen twice.
 void WatchedIdentity::LookLocked() {
   looked_ = clock_.Now();
   std::string bytes = BytesOfFolder(fs_, folder_);

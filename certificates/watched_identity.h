@@ -15,29 +15,29 @@
 namespace rivulet {
 
 struct WatchOptions {
-  // Hears what a person should know, one sentence a call, each once until another takes its place: that a certificate
-  // ends in so many days, that the folder was read anew, or why it was not. On whatever thread looks; it must not call
-  // back.
+  // Receives messages for a person, one sentence a call, each once until another replaces it: the days left of a
+  // certificate, that the folder was read again, or why it was not. Called on the thread that reads the folder; it must
+  // not call back.
   std::function<void(const std::string& sentence)> tell;
   int64_t look_every_ms = 1000;
-  // Where the last good revocation list is kept, so that an earlier one is refused after a restart too: a path that its
-  // name is added to (revocation_record.h). "": in memory alone.
+  // Where the last valid revocation list is stored, so that an earlier one is refused after a restart too: a path to
+  // which its name is appended (revocation_record.h). "": in memory alone.
   std::string lists_beside = {};
 };
 
-// Thread-safe.
+// Identity that follows its folder. Thread-safe.
 class WatchedIdentity {
  public:
   // Errors as LoadIdentity's. `fs` and `clock` must outlive it.
   static StatusOr<std::unique_ptr<WatchedIdentity>> Open(FileSystem& fs, const Clock& clock, const std::string& folder,
                                                          WatchOptions options);
 
-  // Never null. Looks at the folder when the last look is `look_every_ms` old.
+  // Never null. Reads the folder again if the last check is `look_every_ms` old.
   std::shared_ptr<const NodeIdentity> Current();
-  // Looks at once.
+  // Reads the folder at once.
   std::shared_ptr<const NodeIdentity> Look();
 
-  // What is wrong now, a sentence each, as was told: for whoever asks how this node is.
+  // The present warnings, a sentence each, like those passed to `tell`, for a node's status.
   std::vector<std::string> Warnings();
 
   const Clock& clock() const { return clock_; }
@@ -61,7 +61,7 @@ class WatchedIdentity {
   const WatchOptions options_;
   Mutex mutex_;
   std::shared_ptr<const NodeIdentity> identity_ GUARDED_BY(mutex_);
-  std::string bytes_ GUARDED_BY(mutex_);  // of all its files, good or not, as last seen
+  std::string bytes_ GUARDED_BY(mutex_);  // of all its files, valid or not, as last read
   TimeMs looked_ GUARDED_BY(mutex_) = 0;
   RevocationRecord record_ GUARDED_BY(mutex_);
   std::string told_expiry_ GUARDED_BY(mutex_), told_fault_ GUARDED_BY(mutex_), told_list_ GUARDED_BY(mutex_),

@@ -37,7 +37,7 @@
 
 namespace rivulet {
 
-// The values an integer option takes; others are usage errors that name the range.
+// The permitted values of an integer option; others are usage errors that give the range.
 struct IntRange {
   int64_t min = 1;
   int64_t max = INT64_MAX;
@@ -48,21 +48,21 @@ struct Argument {
   using Target = std::variant<bool*, int*, std::string*, std::optional<int64_t>*, std::vector<std::string>*>;
   std::string name;        // "--rounds", or "SCENARIO.toml" for a positional
   std::string value_name;  // "N"; "" for a flag
-  Target target;           // int*: a flag that counts how often it was given
+  Target target;           // int*: a flag that counts its occurrences
   std::string help;
   bool required = false;
   IntRange range = {};
-  std::string formerly = {};  // of a flag: an earlier name, which is accepted and not shown
+  std::string formerly = {};  // of a flag: a former name, which is accepted and not shown
 };
 
 struct Command {
   std::string name;
   std::string summary;  // one line, ends with a full stop
-  std::string example;  // one or more command lines shown by --help; every command that runs has one
+  std::string example;  // one or more command lines shown by --help; every runnable command has one
   std::vector<Argument> arguments = {};
   std::function<Status()> run = {};  // empty when there are only subcommands
   std::vector<Command> subcommands = {};
-  bool hidden = false;  // in no help, page or completion: for scripts that this program writes itself
+  bool hidden = false;  // absent from help, pages and completion: for scripts that this program writes
 
   // A required positional. A vector takes all that remain (at least one).
   Command& Positional(std::string value_name, std::string* target, std::string help);
@@ -77,7 +77,7 @@ struct Command {
   Command& Required(std::string flag, std::string value_name, std::string* target, std::string help);
   Command& Required(std::string flag, std::string value_name, std::optional<int64_t>* target, std::string help,
                     IntRange range = {});
-  // The last argument, a flag, may be given under this earlier name too.
+  // Adds a former name of the last argument, a flag.
   Command& Formerly(std::string flag);
   // May be given several times, one value each.
   Command& Repeated(std::string flag, std::string value_name, std::vector<std::string>* target, std::string help);

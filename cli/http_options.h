@@ -9,9 +9,9 @@
 namespace rivulet {
 
 // Declares --http, --http-token and --http-tls. `what` is the help of --http: "serve pages of this run". Declares
-// nothing if this program was built without a library for HTTP.
+// nothing if this program was built without an HTTP library.
 void AddHttpOptions(Command& command, HttpOptions* options, const std::string& what);
-// " --http ADDR …", as they were given, for a shell.
+// " --http ADDR …" with the given options, for a shell.
 std::string ShellArguments(const HttpOptions& options);
 
 }  // namespace rivulet

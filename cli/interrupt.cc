@@ -23,7 +23,7 @@ int forget_pipe[2] = {-1, -1};
 struct sigaction previous_int, previous_term, previous_hangup;
 
 extern "C" void OnSignal(int signal) {
-  // A closing terminal says so twice, by the shell and by the kernel: that is no second wish.
+  // A closing terminal signals twice, by the shell and by the kernel: the second is no further request.
   if (signal == SIGHUP && signals > 0) return;
   // Async-signal-safe: lock-free atomics, write and _exit.
   if (signals.fetch_add(1) > 0) _exit(1);
@@ -36,7 +36,7 @@ static_assert(std::atomic<int>::is_always_lock_free);
 
 Interrupt::Interrupt() {
   RIVULET_CHECK(!constructed, "two Interrupts at a time");
-  // Where a process may open no more files it goes without: the flag tells, and is looked at now and then.
+  // Without free descriptors there is no pipe: the flag is then polled.
   for (int* ends : {signal_pipe, forget_pipe})
     if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) ends[0] = ends[1] = -1;
   constructed = true;
@@ -48,7 +48,7 @@ Interrupt::Interrupt() {
   action.sa_flags = SA_RESTART;
   sigaction(SIGINT, &action, &previous_int);
   sigaction(SIGTERM, &action, &previous_term);
-  // A terminal that is closed; nohup(1) asks that it be ignored, and that stays.
+  // A terminal that is closed; if nohup(1) has ignored the signal, it stays ignored.
   sigaction(SIGHUP, nullptr, &previous_hangup);
   if (previous_hangup.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
 }

@@ -1,5 +1,5 @@
-// Ctrl-C (and SIGTERM, and the SIGHUP of a terminal that is closed): the first asks for a clean end, the second ends
-// the process at once with exit code 1.
+// Ctrl-C (and SIGTERM, and the SIGHUP of a closed terminal): the first signal requests a clean end, the second ends the
+// process at once with exit code 1.
 //
 // The signal handler only writes a byte to a pipe. Code that waits in poll() adds fd(). Other blocking code registers a
 // function, which is called once on a separate thread.
@@ -10,7 +10,7 @@
 
 namespace rivulet {
 
-// One per process at a time. Not thread-safe.
+// Handler of the signals. One per process at a time. Not thread-safe.
 class Interrupt {
  public:
   Interrupt();
@@ -19,11 +19,11 @@ class Interrupt {
   Interrupt& operator=(const Interrupt&) = delete;
 
   bool happened() const;
-  // It was SIGTERM, from a service manager, and not Ctrl-C at a terminal.
+  // The signal was SIGTERM, from a service manager, not Ctrl-C at a terminal.
   bool asked() const;
-  int fd() const;  // readable once a signal has come
-  // Calls `function` at the first signal, at once if it has come already. Call it once; the data that `function` uses
-  // must outlive this object or Forget().
+  int fd() const;  // readable after a signal
+  // Calls `function` at the first signal, or at once if it has already come. Call it once; the data that `function`
+  // uses must outlive this object or Forget().
   void Call(std::function<void()> function);
   // No call is made after this returns.
   void Forget();

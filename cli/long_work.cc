@@ -40,10 +40,10 @@ std::string WorkProgress::Line(int64_t done, int64_t total, size_t columns) cons
   } else {
     share = fmt::format(" {}", CountOf(static_cast<double>(done), bytes_));
   }
-  // What takes seconds each is not told to be none a second.
+  // A slow rate is given per minute, since it would be 0 per second.
   const bool slow = rate < 0.1 && !bytes_;
   const std::string speed = fmt::format(", {}/{}", CountOf(slow ? 60 * rate : rate, bytes_), slow ? "min" : "s");
-  // What matters least is left out first; a path is longer than a line may be.
+  // The least important parts are left out first; a path may be longer than a line.
   for (const std::string& line :
        {what_ + bar + share + speed + left, what_ + share + speed + left, what_ + share + left, what_ + share})
     if (columns == 0 || line.size() <= columns) return line;

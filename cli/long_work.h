@@ -9,10 +9,10 @@
 
 namespace rivulet {
 
-// On a terminal a bar with rate and time left, drawn anew; in a pipe lines. Says nothing in the first second.
+// A progress bar on a terminal, with rate and time left; lines in a pipe. Prints nothing in the first second.
 class WorkProgress {
  public:
-  // kSeldom: in a pipe a line every five seconds; kEach: one a step, from the first on.
+  // In a pipe, kSeldom prints a line every five seconds, and kEach one per step, from the first on.
   enum class Lines { kSeldom, kEach };
   // `what`: "writing clients". `bytes`: the count is of bytes.
   explicit WorkProgress(std::string what, Lines lines = Lines::kSeldom, bool bytes = false);
@@ -32,10 +32,10 @@ class WorkProgress {
   const bool bytes_, terminal_;
   const SteadyClock::time_point start_ = SteadyClock::now();
   SteadyClock::time_point next_;
-  bool open_ = false;  // a line without its end is on the terminal
+  bool open_ = false;  // an unfinished line is on the terminal
 };
 
-// One at a time, and no other Interrupt beside it.
+// Progress and Ctrl-C of one operation. One at a time, without another Interrupt beside it.
 class LongWork {
  public:
   explicit LongWork(std::string what, bool bytes = false)
@@ -43,7 +43,7 @@ class LongWork {
   LongWork(const LongWork&) = delete;
   LongWork& operator=(const LongWork&) = delete;
 
-  // To be given to the work; this object must outlive it.
+  // Pass it to the work; this object must outlive it.
   DataProgress progress();
 
  private:

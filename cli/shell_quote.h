@@ -5,7 +5,7 @@
 
 namespace rivulet {
 
-// `text` as /bin/sh reads it as one word: in single quotes where it needs any.
+// `text` as one word for /bin/sh: in single quotes if necessary.
 std::string ShellQuote(const std::string& text);
 
 }  // namespace rivulet

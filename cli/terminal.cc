@@ -31,7 +31,7 @@ void PrintNote(const std::string& sentence, Note note, const std::string& who) {
   } else {
     line = OneLine(who.empty() ? sentence : fmt::format("{}: {}", who, sentence));  // it may quote a peer
   }
-  line += '\n';  // in one write: lines of several threads stay apart
+  line += '\n';  // in one write: lines of several threads stay whole
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 

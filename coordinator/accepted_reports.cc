@@ -18,7 +18,7 @@ void AcceptedReports::FindPartials(int64_t round) {
   }
 }
 
-// Of an update that came whole and was not kept: its client sends it again until there is room, or its task is over.
+// A complete update could not be stored: its client sends it again until there is room, or its task is over.
 Status AcceptedReports::AskAgain(const Status& why) {
   bool said = true;
   {
@@ -34,7 +34,7 @@ Status AcceptedReports::AskAgain(const Status& why) {
   return Unavailable("this update cannot be kept: {}; ask again", Message(why));
 }
 
-// What is too late the machine refuses. Who measures a version is asked again after a crash.
+// The machine refuses late updates. Clients that measure a version are asked again after a crash, so nothing is stored.
 Status AcceptedReports::Keep(const Upload::Whole& whole) {
   const TaskId& task = whole.submission.task;
   const std::optional<Digest> base = rounds_.BaseOf(task);
@@ -70,9 +70,9 @@ StatusOr<std::optional<KeptPartial>> AcceptedReports::Keep(const std::string& si
   return std::optional(*std::move(kept));
 }
 
-// The rows of closed attempts and the members tell a restart most tasks; those that took the place of others that
-// failed, or that outlive versions, only the snapshot does, and the version that a task starts from must be there too.
-// One snapshot names all that are out, so that most reports find theirs named already.
+// After a restart, most tasks follow from the rows of closed attempts and the members. Tasks that replaced failed ones,
+// or outlive versions, are in the snapshot alone, and so is the version that a task starts from. One snapshot names all
+// open tasks, so most reports need no new one.
 Status AcceptedReports::NameInHistory(const TaskId& task) {
   const Status over = Unavailable("the run has ended");
   for (;;) {
@@ -81,7 +81,7 @@ Status AcceptedReports::NameInHistory(const TaskId& task) {
       if (named_tasks_.contains(task)) return absl::OkStatus();
     }
     RIVULET_ASSIGN_OR_RETURN(std::optional<Rounds::Snapshot> snapshot, rounds_.Save());
-    // The run may end meanwhile: its history stays open for this.
+    // The run may end meanwhile: its history stays open for this call.
     if (snapshot) {
       const BlobRow row{kSnapshotBlob, std::move(snapshot->bytes)};
       const auto put = history_.WhileOpen([&] { return history_->PutBlob(run_id_, snapshot->round, row); });
@@ -96,8 +96,8 @@ Status AcceptedReports::NameInHistory(const TaskId& task) {
   }
 }
 
-// Of attempts whose rows are written nothing is needed any more; nor, once a synchronous round is, of what the process
-// before this one has left and nobody was offered.
+// Attempts with written rows need no stored reports. Once a synchronous round is written, neither do reports of an
+// earlier process whose tasks were not offered again.
 void AcceptedReports::Forget(std::span<const PendingAttempt> attempts) {
   for (const PendingAttempt& pending : attempts) {
     if (pending.attempt.kind != TaskKind::kTrain) continue;
@@ -126,7 +126,7 @@ Status AcceptedReports::CountUpdate(const LeftReport& left) {
   return result.kind == SubmitResult::Kind::kRefused ? FailedPrecondition("{}", result.reason) : absl::OkStatus();
 }
 
-// Its site may be gone for good: what it has folded is here, and read again as it was when it came.
+// The site may be gone for good, so its stored partial sum is read again like a new one.
 Status AcceptedReports::CountPartial(const KeptPartial& left) {
   RIVULET_ASSIGN_OR_RETURN(const KeptReport report, store_.Read(left));
   int64_t base_version = 0;
@@ -140,17 +140,17 @@ Status AcceptedReports::CountPartial(const KeptPartial& left) {
   return result.kind == SubmitResult::Kind::kRefused ? FailedPrecondition("{}", result.reason) : absl::OkStatus();
 }
 
-// On the run's thread, for what was offered just now. Whatever keeps it from being counted, its clients are still asked
-// for it. Whoever sent it, and had no answer from the process before, may be sending it again at this moment: then it
-// is counted by that, and the file is what that acknowledgement rests on. What only has no room now, as on a full disk,
-// stays for the next process.
+// If the report cannot be aggregated, its clients are asked for it. A sender that got no answer from the
+// earlier process may be sending it again now: then the new upload is aggregated, and its acknowledgement
+// rests on this file. A report that fails for lack of room alone, as on a full disk, stays for the next
+// process.
 void AcceptedReports::Count(const LeftReport& left) {
   const Status counted = left.partial ? CountPartial(*left.partial) : CountUpdate(left);
   const bool stays = absl::IsUnavailable(counted);
   if (absl::IsAlreadyExists(counted) || (stays && !rounds_.IsMissing(left.task))) return;
   if (!counted.ok() && !stays && left.partial) {
     store_.Remove(*left.partial);
-    rounds_.LoseSite(left.partial->site);  // what it was given just now is offered to whoever asks
+    rounds_.LoseSite(left.partial->site);  // its newly offered tasks go to any site that polls
   } else if (!counted.ok() && !stays) {
     store_.Remove(left.task);
   }

@@ -1,6 +1,6 @@
-// Reports that survive this process (server.checkpoint_reports). Before an update or a site's partial sum is folded and
-// acknowledged, it is stored in a file, and the machine's snapshot that names its tasks in a row. The process that
-// resumes the run offers these tasks under their names again, and folds the stored reports as if they had been sent.
+// Reports that survive this process (server.checkpoint_reports). Before an update or partial sum is aggregated and
+// acknowledged, it is stored in a file, and the machine's snapshot, which names its tasks, in a row. The process that
+// resumes the run offers these tasks again under the same names, and aggregates the stored reports as if newly sent.
 #pragma once
 
 #include <functional>
@@ -23,19 +23,19 @@ namespace rivulet {
 
 class Rounds;  // coordinator/rounds.h
 
-// What the process before this one has acknowledged, and whose tasks are offered again.
+// A report that an earlier process acknowledged; this process offers its tasks again.
 struct LeftReport {
-  TaskId task;  // of a partial, one of them
+  TaskId task;  // for a partial sum: one of its tasks
   std::string client_id;
   int64_t round = 0;
   std::optional<KeptPartial> partial;
 };
 
-// Thread-safe. Its lock is taken alone.
+// The stored reports of one run: stores, aggregates and removes them. Thread-safe. Its lock is taken alone.
 class AcceptedReports {
  public:
-  // All must outlive it. `keeps`: this process keeps reports; it counts those of the one before in any case.
-  // `flush` writes the rows of closed attempts.
+  // All arguments must outlive it. `keeps`: this process stores reports; it aggregates an earlier process's reports in
+  // any case. `flush` writes the rows of closed attempts.
   AcceptedReports(std::string run_id, bool keeps, bool resumed, const RunParts& parts, FileSystem& file_system,
                   const std::string& folder, RunHistory& history, RunEvents& events, Rounds& rounds,
                   std::function<Status()> flush)
@@ -50,18 +50,18 @@ class AcceptedReports {
         store_(file_system, folder) {}
   bool keeps() const { return keeps_; }
   ReportStore& store() { return store_; }
-  // Those partials of the process before that cannot be counted are said to be lost.
+  // Finds the partial sums that an earlier process accepted, and logs those that cannot be aggregated as lost.
   void FindPartials(int64_t round);
 
-  // On the thread that brought it, without a lock while the disk works. UNAVAILABLE: nothing of it is kept, and its
-  // client may send it again.
+  // Stores an update, on the thread that received it; no lock is held during disk access. UNAVAILABLE: nothing of it is
+  // stored, and its client may send it again.
   Status Keep(const Upload::Whole& whole) EXCLUDES(mutex_);
-  // Nullopt: one of its tasks is resolved by now, so that it will be refused.
+  // Stores a partial sum. Nullopt: one of its tasks is already resolved, so the partial sum will be refused.
   StatusOr<std::optional<KeptPartial>> Keep(const std::string& site, std::span<const TaskRecord> records,
                                             std::span<const std::byte> bytes) EXCLUDES(mutex_);
-  // Of attempts whose rows are written.
+  // Removes the reports of attempts with written rows.
   void Forget(std::span<const PendingAttempt> attempts);
-  // On the run's thread, for what was offered just now.
+  // Aggregates a stored report, on the run's thread, after its tasks were offered again.
   void Count(const LeftReport& left);
 
  private:
@@ -79,8 +79,8 @@ class AcceptedReports {
   const std::function<Status()> flush_;
   ReportStore store_;
   Mutex mutex_;
-  std::set<TaskId> named_tasks_ GUARDED_BY(mutex_);  // by the snapshot that was written for reports last
-  bool said_unkept_ GUARDED_BY(mutex_) = false;      // that reports cannot be kept
+  std::set<TaskId> named_tasks_ GUARDED_BY(mutex_);  // tasks in the latest snapshot that was written for reports
+  bool said_unkept_ GUARDED_BY(mutex_) = false;      // the failure to store reports was logged
 };
 
 }  // namespace rivulet

@@ -1,4 +1,4 @@
-// CoordinatorApi: what clients ask, answered from the machine and the current model.
+// CoordinatorApi: clients' calls, answered from the machine and the current model.
 #include <algorithm>
 #include <functional>
 #include <iterator>
@@ -54,7 +54,7 @@ Task Rounds::MakeTask(Offer offer) const {
   }
   task.state_of = states_.Of(task.kind, task.client_id, task.base_version);
   const bool served = !offer.lease.site.empty() && offer.lease.site != task.client_id;
-  const bool travels = served && offer.lease.via.empty();  // an aggregator's clients keep their own
+  const bool travels = served && offer.lease.via.empty();  // an aggregator's clients keep their states
   const std::shared_ptr<Attempt>& attempt = AttemptOf(task.kind);
   if (parts_.keeps_state && !task.state_of.empty() && attempt != nullptr && travels) {
     const BlobId state = StateBlobOf(task.state_of);
@@ -97,7 +97,7 @@ bool Rounds::Answer(const PollRequest& request, const std::set<std::string_view>
       reply->wait_ms = wait->wait_ms;
       reply->awaited.sentence = wait->message;
     } else if (const auto* refusal = std::get_if<Refuse>(&action)) {
-      // A stopped run may be resumed, here or by the next process; and who was sent away just now may come again.
+      // A stopped run may be resumed, here or by another process; and a client that was just removed may join again.
       if (machine_.phase() == RunMachine::Phase::kStopped || refusal->why == Refuse::Why::kUnknown) {
         reply->wait_ms = 1000;
         reply->awaited.sentence = refusal->reason;
@@ -107,14 +107,14 @@ bool Rounds::Answer(const PollRequest& request, const std::set<std::string_view>
       }
     }
   }
-  // Who has a task says so as often.
+  // A client with a task reports at the heartbeat's interval.
   if (!reply->tasks.empty()) reply->wait_ms = machine_.heartbeat_ms();
   TellProgress();
   reply->epoch = epoch_;
   return true;
 }
 
-// The task that the client has by now; a download outside of one belongs to no row.
+// The counter of the client's open task; a download outside of a task is part of no row.
 std::shared_ptr<std::atomic<int64_t>> Rounds::DownloadCounter(const std::string& client_id) {
   std::shared_ptr<std::atomic<int64_t>> counter;
   MutexLock lock(mutex_);
@@ -130,7 +130,7 @@ std::shared_ptr<std::atomic<int64_t>> Rounds::DownloadCounter(const std::string&
   return counter;
 }
 
-// What the machine does not know may be of an earlier attempt or of the process before this one.
+// A task that the machine does not know may be of an earlier attempt or process.
 StatusOr<SubmitResult> Rounds::ResultOfRefused(const Refuse& refusal) {
   switch (refusal.why) {
     case Refuse::Why::kBusy:
@@ -138,7 +138,7 @@ StatusOr<SubmitResult> Rounds::ResultOfRefused(const Refuse& refusal) {
     case Refuse::Why::kDuplicate:
       return SubmitResult{SubmitResult::Kind::kDuplicate, ""};
     case Refuse::Why::kLate:
-      // A stopped run is resumed with the same task: the client keeps its update.
+      // A stopped run resumes with the same task: the client keeps its update.
       if (stopped()) return Unavailable("{}", refusal.reason);
       return SubmitResult{SubmitResult::Kind::kRefused, refusal.reason};
     case Refuse::Why::kUnknown:
@@ -167,7 +167,7 @@ StatusOr<Intake::Begun> Rounds::Begin(const Caller& caller, const Submission& su
   return BeginState(caller, submission);
 }
 
-// The machine hears of an upload before its first byte, so that a late or repeated one costs no transfer.
+// The machine knows of an upload before its first byte, so a late or repeated one costs no transfer.
 StatusOr<Intake::Begun> Rounds::BeginUpdate(const Caller& caller, const Submission& submission) {
   const TaskId& task = submission.task;
   if (submission.step != 0) {
@@ -204,7 +204,7 @@ StatusOr<Intake::Begun> Rounds::BeginUpdate(const Caller& caller, const Submissi
 
 Status Rounds::Fail(const Caller& caller, const TaskFailure& failure) {
   const TaskId& task = failure.task;
-  // What is summed in steps comes in words alone, and is refused by no one else.
+  // An update that is summed in steps arrives as words; only the step's own check refuses it.
   const std::optional<TaskName> named = TaskNameOf(task, run_id_);
   const bool in_steps = parts_.steps > 1 && named;
   const bool refused = failure.code == TaskFailure::Code::kBadUpdate && !in_steps;
@@ -215,7 +215,7 @@ Status Rounds::Fail(const Caller& caller, const TaskFailure& failure) {
     TickIfDue();
     if (!MayHave(task)) return NotFound("task '{}' starts from a version that was made again; poll for it", task);
     std::vector<Action> actions = Feed(StepReported{caller.name, task, 0, !refused, refused ? "" : sentence});
-    // The way of an upload that is found to be bad as it is folded.
+    // The same events as for an upload that is refused during aggregation.
     if (refused && std::holds_alternative<Stage>(actions.at(0))) actions = Feed(StageDone{task});
     if (refused && std::holds_alternative<Fold>(actions.at(0))) actions = Feed(FoldDone{task, false, sentence});
     for (const Action& action : actions) {
@@ -223,7 +223,7 @@ Status Rounds::Fail(const Caller& caller, const TaskFailure& failure) {
       if (refusal != nullptr && refusal->why == Refuse::Why::kUnknown) status = NotFound("{}", refusal->reason);
     }
   }
-  // Resolved already: nothing is lost by saying it again.
+  // Resolved already: repeating the report loses nothing.
   if (!status.ok()) {
     const auto earlier = clients_.LastOutcome(caller.name);
     if (earlier && earlier->task == task) status = absl::OkStatus();
@@ -238,11 +238,11 @@ Status Rounds::Fail(const Caller& caller, const TaskFailure& failure) {
   return status;
 }
 
-// The machine decides under the lock, before anything long is done with the bytes, and its state kFolding keeps the
-// attempt open while this thread adds without the lock; so two updates that arrive together cannot both be the last one
-// that is wanted, and a deadline cannot close an attempt under an update that is being checked. Which attempt it goes
-// into is known there, and not before. The fold looks at each value as it adds it, and leaves no trace of an update
-// that is refused.
+// The machine decides under the lock before the bytes are processed. Its state kFolding keeps the
+// attempt open while this thread aggregates without the lock. So two simultaneous updates cannot
+// both be the last wanted one, and no deadline closes an attempt during a check. The update's
+// attempt is known only then. Fold checks each value as it adds it, and leaves no trace of a refused
+// update.
 StatusOr<SubmitResult> Rounds::TakeUpdate(const Upload::Whole& whole, StatusOr<ArrivedUpdate> update) {
   const TaskId& task = whole.submission.task;
   const auto refused = [](std::string reason) { return SubmitResult{SubmitResult::Kind::kRefused, std::move(reason)}; };
@@ -254,12 +254,12 @@ StatusOr<SubmitResult> Rounds::TakeUpdate(const Upload::Whole& whole, StatusOr<A
   if (update.ok() && reports_.keeps()) RIVULET_RETURN_IF_ERROR(reports_.Keep(whole));
 
   bool stopped = false, busy = false, no_room = false;
-  std::shared_ptr<Attempt> attempt;  // that it is folded into
+  std::shared_ptr<Attempt> attempt;  // into which it is aggregated
   int64_t base_version = 0;
   SubmitResult result;
   {
     MutexLock lock(mutex_);
-    // Once the attempt is closed, its records are the commit's.
+    // Once the attempt is closed, its records belong to the commit.
     if (TaskEntry* const record = EntryOf(task); record != nullptr) {
       record->uploaded = clock_.Now();
       record->bytes_up += std::ssize(whole.bytes);
@@ -285,13 +285,13 @@ StatusOr<SubmitResult> Rounds::TakeUpdate(const Upload::Whole& whole, StatusOr<A
     folding.Arrow(Tracer::Flow::kEnd, Tracer::kTask, task);
     const StatusOr<Aggregation::Taken> taken = attempt->accumulator->Take(update->view(base_version));
     folding.End();
-    // Of this machine's disk, not of the update: the run ends as with any other write that fails, and can be resumed.
+    // A fault of this machine's disk, not of the update: the run ends as after any failed write, and can be resumed.
     no_room =
         parts_.sum_files != nullptr && (absl::IsResourceExhausted(taken.status()) || absl::IsInternal(taken.status()));
     if (no_room) CannotWrite(taken.status());
     if (!taken.ok()) result = refused(std::string(Message(taken.status())));
     MutexLock lock(mutex_);
-    // What a refused update says of itself is not recorded.
+    // A refused update's own figures are not recorded.
     if (taken.ok() && attempt->open) {
       update->record.update_norm = taken->norm;
       Record(*attempt, update->record);

@@ -22,39 +22,39 @@
 
 namespace rivulet {
 
-// What is known of one task while it is open.
+// One task's record while it is open.
 struct TaskEntry : TaskFacts {
-  std::shared_ptr<std::atomic<int64_t>> downloaded;  // bytes_down; null: nothing, as of all whose sites are in place
+  std::shared_ptr<std::atomic<int64_t>> downloaded;  // bytes_down; null: none, as for tasks of sites of this process
   int64_t base_version = 0;
-  uint64_t gather = 0;  // Offer's
+  uint64_t gather = 0;  // as in Offer
 };
 
 struct Attempt {
   TaskKind kind = TaskKind::kTrain;
-  int64_t round = 0;  // kEvaluate: the version that is measured
+  int64_t round = 0;  // kEvaluate: the measured version
   int64_t number = 1;
   int64_t started_unix_ms = 0;
   TimeMs started = 0, closed = 0;
   int64_t traced_from = 0;   // ProfileNanos
-  int64_t traced_until = 0;  // when it was made or given up: the next may begin before this one is reported
+  int64_t traced_until = 0;  // when it was committed or abandoned; the next may begin before this one is reported
   std::unordered_map<TaskId, TaskEntry> tasks;
-  std::map<uint64_t, int64_t> gathers;  // what its tasks may be gathered in, and the version that those start from
-  int64_t told_progress = 0;            // updates that on_progress has heard of
-  std::set<std::string> arriving;       // partials and states, by what Intake knows them as
-  // What its tasks' sites may fetch: by the blob's digest, the task that begins with it, and whose proposal it is.
+  std::map<uint64_t, int64_t> gathers;  // partial sums that its tasks may share, and their base version
+  int64_t told_progress = 0;            // updates that on_progress has reported
+  std::set<std::string> arriving;       // partial sums and states under way, by their keys in Intake
+  // States that its tasks' sites may fetch, by the blob's digest: the task that starts from it and its proposing task.
   struct KeptState {
     TaskId task, state_of;
   };
   std::map<std::string, KeptState> states;
   std::unique_ptr<RoundAccumulator> accumulator;
-  std::unique_ptr<SecureRound> secure;  // where its tasks are summed in steps; else null
-  // Inputs of steps that its clients may fetch, by the blob's digest and the task. Those of several may be the same
+  std::unique_ptr<SecureRound> secure;  // if its tasks' updates are summed in steps; else null
+  // Inputs of steps that its clients may fetch, by the blob's digest and the task. Several tasks may have the same
   // bytes.
   std::map<std::pair<std::string, TaskId>, std::shared_ptr<const std::string>> step_inputs;
-  bool open = true;  // else its records are its job's
+  bool open = true;  // false: its records belong to its job
 };
 
-// An attempt that the machine has closed, for the run's thread.
+// A closed attempt, queued for the run's thread.
 struct AttemptJob {
   std::variant<Commit, Abandon, Evaluated> action;
   std::shared_ptr<Attempt> attempt;

@@ -26,7 +26,7 @@ class BaseReader : public ChunkReader {
     const int64_t bytes = std::min(kStretch, base_->travel_bytes() - offset_);
     stretch_.resize(static_cast<size_t>(bytes));
     const Status read = base_->ReadTravelling(offset_, stretch_);
-    // Of this side alone: the other one would take damaged bytes for a fault of the connection, and ask again.
+    // A fault of this side: the receiver would take damaged bytes for a fault of the connection, and retry.
     if (!read.ok()) return FailedPrecondition("{}", Message(read));
     offset_ += bytes;
     if (counter_ != nullptr) *counter_ += bytes;

@@ -26,7 +26,7 @@ bool ClientStates::HadOwn(const std::string& client_id, int64_t version) const {
   return !book_.AsOf(client_id, version).empty();
 }
 
-// What a client has trained since an earlier version is not lost with what it had when that was made.
+// A loss of the state at an earlier version does not lose the client's newer state.
 void ClientStates::Lost(const TaskName& task) {
   MutexLock lock(mutex_);
   const bool newest =

@@ -1,5 +1,5 @@
-// The states of clients between tasks: the task whose proposal is each client's state, and, if the clients' sites share
-// no disk, the proposals themselves. These are stored beside the run's models, as a simulation's are, so that a run may
+// The states of clients between tasks: for each client, the task that proposed its state. If the clients' sites share
+// no disk, the proposals themselves are stored beside the run's models. A simulation stores them likewise, so a run may
 // even move from one to the other.
 #pragma once
 
@@ -18,36 +18,36 @@
 
 namespace rivulet {
 
-// Thread-safe; its lock is not held over I/O. `oldest` is always the oldest version that is, or will be, measured.
+// Thread-safe; holds no lock over I/O. `oldest` is always the oldest version that is, or will be, measured.
 class ClientStates {
  public:
-  // `parts` must outlive it. `names`: tasks name their states whatever the plan says. `store`: null where clients keep
-  // nothing here. `folded`: of the run so far, later ones later.
+  // `parts` must outlive it. `names`: tasks name their states for any plan. `store`: null if the coordinator stores no
+  // states. `folded`: tasks in versions of the run so far, oldest first.
   ClientStates(std::string run_id, const RunParts& parts, bool names, std::unique_ptr<ClientStateStore> store,
                const std::vector<TaskId>& folded, std::optional<int64_t> oldest);
   bool stores() const { return store_ != nullptr; }
 
-  // The task whose proposal such a task begins with; "": none. A version is measured with what clients had kept when it
-  // was made, whatever they have trained since.
+  // The task whose proposal is the initial state of such a task; "": none. A version is measured with the states at the
+  // time when it was made, even if clients have trained since.
   TaskId Of(TaskKind kind, const std::string& client_id, int64_t base_version) const;
   bool HadOwn(const std::string& client_id, int64_t version) const;
-  // The state that this task began with is lost.
+  // Records that the state which this task started from is lost.
   void Lost(const TaskName& task);
 
-  // Proposals, on disk; the caller says whose task it is.
+  // Proposals, on disk; the caller gives the client of each task.
   StatusOr<std::string> Read(const std::string& client_id, const TaskId& state_of) const;
   Status Propose(const TaskId& task, std::string state) const;
   void Forget(const TaskId& task) const;
 
-  // Of an attempt that is closed: folded proposals become states.
+  // Records a closed attempt: proposals of aggregated tasks become states.
   void Closed(const PendingAttempt& attempt);
-  // And what is in no version goes from the disk.
+  // Removes proposals from disk that are in no version.
   void ForgetUnfolded(const PendingAttempt& attempt) const;
-  void Written(const PendingAttempt& attempt);  // its rows
-  // Whether the version that `task` is in came after one that is measured with what clients had kept then, and whose
-  // figures are not durable yet: what this client proposed before it stays.
+  void Written(const PendingAttempt& attempt);  // its rows are written
+  // Whether this client's earlier state must stay on disk: the version with `task` came after one that is measured with
+  // the states of its time, and the measures of that one are not durable yet.
   bool Superseding(const TaskId& task, std::optional<int64_t> oldest) const;
-  // After tasks were written, and after a version was measured, or left out.
+  // Call after tasks were written, and after a version was measured or skipped.
   void ForgetSuperseded(std::optional<int64_t> oldest);
 
  private:
@@ -59,8 +59,8 @@ class ClientStates {
   const std::unique_ptr<ClientStateStore> store_;
   mutable Mutex mutex_;
   StateBook book_ GUARDED_BY(mutex_);
-  // Where versions are measured with states: those that were and whose figures are not durable, so that a crash has
-  // them measured again; and tasks in durable versions whose clients' earlier proposals wait for it.
+  // If versions are measured with states: measured versions without durable measures, which a crash would have measured
+  // again; and tasks in durable versions whose clients' earlier proposals wait for these measures.
   std::set<int64_t> measured_ GUARDED_BY(mutex_);
   std::vector<TaskId> superseding_ GUARDED_BY(mutex_);
 };

@@ -9,7 +9,7 @@
 namespace rivulet {
 namespace {
 
-// Beside a count of the others: nobody else bounds what strangers write to the history.
+// Rows per minute, besides a count of the rest: no other limit bounds how much strangers write to the history.
 constexpr size_t kMostRefusalsInAMinute = 1;
 
 TaskOutcome OutcomeOf(const ClientRoundRow& row) {
@@ -40,9 +40,9 @@ Clients::Clients(std::string run_id, const CoordinatorOptions& options, const Ru
           [this] { return RateLimitedLog::Clock::time_point(std::chrono::milliseconds(clock_.UnixMs())); },
           kMostRefusalsInAMinute) {}
 
-// A poll costs a few lookups and, once per client and run, the row of a new name. Training and waiting hold no call
-// open, so a coordinator's cost follows from polls and not from clients. Nobody leaves between its admission and its
-// answer.
+// A poll costs a few lookups and, once per client and run, the row of a new name. No call stays open during training or
+// waiting, so a coordinator's cost depends on polls, not on clients. A client cannot leave between its admission and
+// its answer.
 StatusOr<PollReply> Clients::Poll(const PollRequest& request) {
   const std::string& name = request.caller.name;
   const bool itself = request.serves.kind == Serves::Kind::kItself;
@@ -50,7 +50,7 @@ StatusOr<PollReply> Clients::Poll(const PollRequest& request) {
   RIVULET_RETURN_IF_ERROR(Admit(request, &reply.refused_names));
   std::set<std::string_view> refused;
   for (const RefusedName& turned : reply.refused_names) refused.insert(turned.name);
-  if (itself) (void)LastOutcome(name);  // from the history, where it must be asked
+  if (itself) (void)LastOutcome(name);  // from the history, if it must be queried
   for (;;) {
     rounds_.AwaitRecovered();
     MutexLock lock(mutex_);
@@ -62,7 +62,7 @@ StatusOr<PollReply> Clients::Poll(const PollRequest& request) {
   }
 }
 
-// Whoever hears that a task is durable drops what its client kept before: not while a version is measured with it.
+// A client that learns that a task is durable drops its earlier state, so not while a version is measured with that.
 void Clients::TakeOutcomes(const PollRequest& request, PollReply* reply) {
   const auto early = [this](const TaskOutcome& outcome) {
     return outcome.durable && rounds_.Superseding(outcome.task);
@@ -94,9 +94,9 @@ bool Clients::Remove(const std::string& client_id, const std::string& reason) {
   return true;
 }
 
-// Looked up once per client, found or not: a thousand clients that poll a resumed run must not become a thousand
-// queries a second. The disk may take long over one, and the history be in the middle of a transaction: nobody else is
-// to wait for that.
+// Queried once per client, found or not: a thousand clients that poll a resumed run must not cause a thousand
+// queries a second. The disk may be slow, and the history inside a transaction; no other client waits for
+// that.
 std::optional<TaskOutcome> Clients::LastOutcome(const std::string& client_id) {
   bool asks = false;
   {
@@ -112,7 +112,7 @@ std::optional<TaskOutcome> Clients::LastOutcome(const std::string& client_id) {
   return last == nullptr ? std::nullopt : std::optional(*last);
 }
 
-// Memory is asked first and then the history.
+// Memory is checked first, then the history.
 StatusOr<SubmitResult> Clients::ResultOf(const std::string& client_id, const TaskId& task, const std::string& reason) {
   std::optional<TaskOutcome> outcome = LastOutcome(client_id);
   if ((!outcome || outcome->task != task) && rounds_.Knows(client_id)) {
@@ -128,7 +128,7 @@ StatusOr<SubmitResult> Clients::ResultOf(const std::string& client_id, const Tas
   return SubmitResult{SubmitResult::Kind::kRefused, outcome->reason};
 }
 
-// What a client has measured is of no use to it any more.
+// Outcomes of evaluations are of no use to clients.
 void Clients::Closed(const PendingAttempt& attempt, std::vector<std::pair<std::string, TaskOutcome>> outcomes) {
   if (attempt.attempt.kind != TaskKind::kTrain) return;
   MutexLock lock(mutex_);
@@ -146,14 +146,14 @@ void Clients::Written(const PendingAttempt& attempt) {
   TellSites(attempt, true);
 }
 
-// What a site has not heard of the clients that it works for: how each of their tasks ended that is in no version, at
-// once, and which are in a durable one, when it is. Only the newest is of use: a client's later task settles what came
-// before it. So a site that asks no more costs little.
+// Outcomes that a site has not received for the clients that it serves: at once for tasks that are in no version, and
+// for the others once their version is durable. Only the newest per client is kept, since a later task settles earlier
+// ones. So a site that polls no more costs little.
 void Clients::TellSites(const PendingAttempt& attempt, bool durable) {
   constexpr size_t kMostUntold = 65'536;
   if (!parts_.keeps_state && aggregators_.empty()) return;
   for (auto& [site, outcome] : OutcomesOfSites(attempt.attempt, attempt.end)) {
-    // Clients of an aggregator ask how their tasks ended.
+    // Clients of an aggregator ask for the outcomes of their tasks.
     if (!parts_.keeps_state && !aggregators_.contains(site)) continue;
     if ((outcome.end == TaskEnd::kFolded) != durable) continue;
     std::vector<TaskOutcome>& untold = untold_[site];

@@ -30,12 +30,12 @@
 
 namespace rivulet {
 
-// The rounds, as clients need them. Each call is atomic; most come under the lock of Clients, which is taken before any
-// of theirs.
+// Interface of the rounds for Clients. Each call is atomic. Most calls happen under the lock of Clients, which is taken
+// before any lock of the rounds.
 class ClientRounds {
  public:
   virtual ~ClientRounds() = default;
-  // Somebody calls: the run begins, and deadlines that are due pass. False: the run is over.
+  // Called at each poll: begins the run, and applies deadlines that have passed. False: the run is over.
   virtual bool Begin() = 0;
   virtual bool Over() = 0;
   virtual bool Knows(const std::string& client_id) = 0;
@@ -43,55 +43,55 @@ class ClientRounds {
   // As RunMachine::MayJoin.
   virtual Status MayJoin(const std::string& client_id, int64_t others) = 0;
   virtual std::pair<int64_t, int64_t> NextDraw() = 0;
-  // These are members from now on, and reached through `via`. Until the run has begun, what it awaits then; else "".
+  // Makes these clients members, reached through `via`. Gives the reason of a wait until the run has begun; then "".
   virtual std::string Join(std::vector<std::string> client_ids, const std::string& via) = 0;
   virtual void LoseSite(const std::string& site) = 0;
-  // The member leaves, for `reason`.
+  // Removes the member, for `reason`.
   virtual void Leave(const std::string& client_id, const std::string& reason) = 0;
   virtual int64_t Round() = 0;
-  // Blocks while updates are counted that were acknowledged before a restart.
+  // Blocks while updates are aggregated that were acknowledged before a restart.
   virtual void AwaitRecovered() = 0;
-  // Fills `reply` but for its outcomes. False: updates are being counted; nothing was answered.
+  // Fills `reply` except for its outcomes. False: acknowledged updates are being aggregated; nothing was filled in.
   virtual bool Answer(const PollRequest& request, const std::set<std::string_view>& refused, PollReply* reply) = 0;
-  // Whether what the task's client kept before it is needed still, for a version that is measured with that.
+  // Whether the state that the task's client had before it is still needed, to measure a version.
   virtual bool Superseding(const TaskId& task) = 0;
 };
 
-// Thread-safe. Its lock comes before that of the rounds; it is not held over I/O.
+// Members and outcomes of a run. Thread-safe. Its lock comes before that of the rounds; it is not held over I/O.
 class Clients {
  public:
-  // All must outlive it.
+  // All arguments must outlive it.
   Clients(std::string run_id, const CoordinatorOptions& options, const RunParts& parts, bool resumed,
           RunHistory& history, const RunClock& clock, RunEvents& events, const DistrustedSites& distrusted,
           ClientRounds& rounds);
 
-  // As CoordinatorApi::Poll, of a caller of this run.
+  // As CoordinatorApi::Poll, for a caller of this run.
   StatusOr<PollReply> Poll(const PollRequest& request) EXCLUDES(mutex_);
-  // False: no member.
+  // Removes a member, for `reason`. False: it is not a member.
   bool Remove(const std::string& client_id, const std::string& reason) EXCLUDES(mutex_);
 
-  // The outcome of the client's last task; of a resumed run the history is asked, once.
+  // The outcome of the client's last task. In a resumed run, the first call per client queries the history.
   std::optional<TaskOutcome> LastOutcome(const std::string& client_id) EXCLUDES(mutex_);
   // The result of an update whose task is not open any more. NOT_FOUND, with `reason`: neither memory nor the history
-  // knows that this client had the task.
+  // has this task of this client.
   StatusOr<SubmitResult> ResultOf(const std::string& client_id, const TaskId& task, const std::string& reason)
       EXCLUDES(mutex_);
 
-  // Of a closed attempt, whether it is written or not: how its tasks ended.
+  // Records how the tasks of a closed attempt ended, whether its rows are written or not.
   void Closed(const PendingAttempt& attempt, std::vector<std::pair<std::string, TaskOutcome>> outcomes)
       EXCLUDES(mutex_);
-  // The same when it is written: which tasks are in durable versions.
+  // Records that the attempt's rows are written: its aggregated tasks are in a durable version.
   void Written(const PendingAttempt& attempt) EXCLUDES(mutex_);
   // As ClientBook::TakeSeen.
   std::vector<std::pair<std::string, int64_t>> TakeSeen(const ClosedAttempt& attempt, bool finishes_run)
       EXCLUDES(mutex_);
-  // `draw` runs while no row of a name is being written: the row says from which draw on its name counts.
+  // Runs `draw` while no name's row is being written, because such a row states the first draw of its name.
   template <typename Draw>
   void WhileNobodyJoins(const Draw& draw) EXCLUDES(mutex_) {
     joining_.WhileNoneIsWritten(draw);
   }
   bool has_aggregators() const EXCLUDES(mutex_);
-  // Tells how many refusals were counted and not told, before the run ends.
+  // Logs the number of refusals that were counted but not logged, before the run ends.
   void TellRestOfRefusals() { refusals_.TellRest(); }
 
  private:
@@ -102,10 +102,10 @@ class Clients {
   // joining.cc
   Status CheckProtocol(const PollRequest& request) const;
   Status CheckAble(const std::string& client_id, const std::vector<DatasetOffer>& datasets) const;
-  // Makes a caller that speaks for itself a member; of an aggregator, those whom it names, but for those who are turned
-  // away.
+  // Makes the caller a member; if it is an aggregator, the clients that it names, except for those that are
+  // refused.
   Status Admit(const PollRequest& request, std::vector<RefusedName>* refused_names) EXCLUDES(mutex_);
-  // What is left to be written are `fresh`.
+  // Adds the names to `fresh` that have no row yet.
   Status AdmitAggregator(const PollRequest& request, std::vector<RefusedName>* refused_names,
                          std::vector<JoiningNames::Name>* fresh) REQUIRES(mutex_);
   Status AdmitClient(const PollRequest& request, std::vector<JoiningNames::Name>* fresh) REQUIRES(mutex_);
@@ -128,8 +128,8 @@ class Clients {
   mutable Mutex mutex_;
   ClientBook book_ GUARDED_BY(mutex_);
   AggregatorSessions aggregators_ GUARDED_BY(mutex_);
-  std::unordered_set<std::string> joining_names_ GUARDED_BY(mutex_);  // each has a place in the population
-  // By site, outcomes of the tasks that it did for others, where these keep something, or it is an aggregator.
+  std::unordered_set<std::string> joining_names_ GUARDED_BY(mutex_);  // each counts towards the population
+  // By site: the outcomes of its clients' tasks still to report, if clients have states or it is an aggregator.
   std::unordered_map<std::string, std::vector<TaskOutcome>> untold_ GUARDED_BY(mutex_);
 };
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kTasksKept = 8192;  // 2 and 4 MB
 
-// What the clients told whose updates are in the version.
+// The losses that clients reported with updates in the version.
 std::vector<ReportedLoss> ReportedLosses(const AttemptJob& job) {
   std::vector<ReportedLoss> told;
   for (const Lease& lease : job.leases) {
@@ -24,7 +24,7 @@ std::vector<ReportedLoss> ReportedLosses(const AttemptJob& job) {
   return told;
 }
 
-// What the next selections may go by.
+// The figures of this attempt's clients for later selections.
 std::vector<CommitDone::Reported> ReportedBy(const ClosedAttempt& attempt, const CoordinatorOptions& options) {
   std::vector<CommitDone::Reported> reported;
   for (const auto& [lease, facts] : attempt.tasks) {
@@ -50,7 +50,7 @@ AttemptCloser::AttemptCloser(CoordinatorSetup& setup, Around around)
               setup.model_rows, around_.versions.current()->row.round) {
   if (!setup.resumed || parts_.steps == 1) return;
   const auto rows = around_.history->ClientRounds(setup.run_id, around_.versions.current()->row.round);
-  if (!rows.ok()) return;  // nothing is compared with the next sum
+  if (!rows.ok()) return;  // the next sum is compared with none
   std::set<std::string> before, measured;
   for (const ClientRoundRow& row : *rows)
     if (row.status == Name(TaskEnd::kFolded))
@@ -67,7 +67,7 @@ VersionWriter::Options AttemptCloser::WriterOptions() {
   options.keep_all_models = run.keep_models == "all";
   options.keep_best_model = run.keep_models == "best";
   if (options.keep_best_model) {
-    // Where they cannot be read, the run cannot go on either, and its first write says why.
+    // If they cannot be read, the run cannot continue either, and its first write reports why.
     std::map<int64_t, std::map<std::string, Measure>> central;
     if (const auto metrics = around_.history->Metrics(setup_.run_id); metrics.ok()) {
       for (const MetricRow& metric : *metrics)
@@ -78,8 +78,8 @@ VersionWriter::Options AttemptCloser::WriterOptions() {
   }
   options.on_written = [this](std::span<const PendingAttempt> attempts) { OnWritten(attempts); };
   options.on_failed = [this](const Status& status) { around_.rounds.CannotWrite(status); };
-  // Versions that are ready beyond the last one that is written are lost with the process; what is resumed makes them
-  // again, to the same bits.
+  // Versions that are ready but not yet written are lost with the process; a resumed run makes them again, with the
+  // same bits.
   options.on_log_held = [this](int64_t seconds, int64_t bytes) {
     around_.events.Tell(around_.events.Note(
         "warning",
@@ -92,7 +92,7 @@ VersionWriter::Options AttemptCloser::WriterOptions() {
   return options;
 }
 
-// Whoever has an update in it may let go of what a crash would have brought back.
+// Clients with an update in it may drop their copies for a crash.
 void AttemptCloser::OnWritten(std::span<const PendingAttempt> attempts) {
   for (const PendingAttempt& pending : attempts) {
     around_.clients.Written(pending);
@@ -103,7 +103,7 @@ void AttemptCloser::OnWritten(std::span<const PendingAttempt> attempts) {
   around_.states.ForgetSuperseded(around_.rounds.OldestToMeasure());
 }
 
-// The records are only read from here on. Uploads that were cut off, and downloads that still go on, keep the attempt
+// The records are only read from here on. Interrupted uploads and running downloads keep the attempt
 // itself.
 ClosedAttempt AttemptCloser::Closed(AttemptJob& job, std::vector<ClosedAttempt::ClosedTask> room) const {
   const Attempt& attempt = *job.attempt;
@@ -120,7 +120,7 @@ ClosedAttempt AttemptCloser::Closed(AttemptJob& job, std::vector<ClosedAttempt::
   for (Lease& lease : job.leases) {
     const auto record = attempt.tasks.find(lease.task);
     TaskFacts& facts = closed.tasks.emplace_back(ClosedAttempt::ClosedTask{std::move(lease), {}}).facts;
-    // Of one that had failed before a restart no more is known than what its lease says.
+    // Of a task that had failed before a restart, the lease alone is known.
     if (record == attempt.tasks.end()) continue;
     facts = record->second;
     if (record->second.downloaded != nullptr) facts.bytes_down = *record->second.downloaded;
@@ -128,7 +128,7 @@ ClosedAttempt AttemptCloser::Closed(AttemptJob& job, std::vector<ClosedAttempt::
   return closed;
 }
 
-// The attempt as a span of the row "rounds", around the arrows of its offers.
+// Traces the attempt as a span of the row "rounds", around the arrows of its offers.
 void AttemptCloser::TraceRound(const Attempt& attempt, const RoundReport& report) const {
   Tracer* const tracer = options_.tracer;
   if (tracer == nullptr) return;
@@ -167,7 +167,7 @@ RoundReport AttemptCloser::ReportOf(const Attempt& attempt, const PendingAttempt
   return report;
 }
 
-// No lock is held while the version is made: clients go on polling, and are told to wait.
+// No lock is held while the version is made: clients continue to poll, and are asked to wait.
 AttemptCloser::Outcome AttemptCloser::MakeRound(AttemptJob& job) {
   Attempt& attempt = *job.attempt;
   const int64_t round = attempt.round;
@@ -213,7 +213,7 @@ AttemptCloser::Outcome AttemptCloser::MakeRound(AttemptJob& job) {
   attempt.traced_until = ProfileNanos();
   if (!version.ok()) {
     end.spend.reset();  // nothing of it was revealed
-    // No fault of files or rows: the attempt is closed as failed, and a resumed run makes another one.
+    // No fault of files or rows: the attempt is closed as failed, and a resumed run starts another one.
     outcome.status = Annotate(version.status(), fmt::format("round {} cannot be committed", round));
     return outcome;
   }
@@ -229,7 +229,7 @@ AttemptCloser::Outcome AttemptCloser::MakeRound(AttemptJob& job) {
   if (end.ends_early.empty() && round != last_round_) end.ends_early = std::move(exhausted);
   if (!end.ends_early.empty()) last_round_ = round;
   end.finishes_run =
-      round == last_round_ && scenario.evaluation.federated_every == 0;  // else the measuring of this version ends it
+      round == last_round_ && scenario.evaluation.federated_every == 0;  // else this version's evaluation ends the run
   if (std::string warning = LossWarning(made->lost_fraction, parts_.aggregation); !warning.empty()) {
     end.warnings.push_back(std::move(warning));
   }
@@ -246,7 +246,7 @@ void AttemptCloser::CompareSums(const AttemptJob& job, AttemptEnd& end, SumDiffe
   if (std::string warning = sums.Read(std::move(clients)); !warning.empty()) end.warnings.push_back(std::move(warning));
 }
 
-// What the attempt spends counts if it is abandoned, too. `exhausted`: why none may follow.
+// The attempt's spend counts even if it is abandoned. `exhausted`: why no other may follow.
 Status AttemptCloser::Charge(AttemptEnd& end, std::string& exhausted) const {
   if (setup_.privacy == nullptr) return absl::OkStatus();
   RIVULET_ASSIGN_OR_RETURN(end.spend, setup_.privacy->Charge());
@@ -273,7 +273,7 @@ AttemptCloser::Outcome AttemptCloser::AbandonRound(AttemptJob& job) {
   return outcome;
 }
 
-// Nothing of the run depends on what is measured, so that what cannot be summed is a reason and no failure.
+// The run depends on no evaluation, so measures that cannot be summed are a reason in its row and no failure.
 AttemptCloser::Outcome AttemptCloser::FinishEvaluation(AttemptJob& job) {
   Attempt& attempt = *job.attempt;
   Outcome outcome;
@@ -308,14 +308,14 @@ EvaluationReport AttemptCloser::ReportOfEvaluation(const PendingAttempt& pending
   return report;
 }
 
-// Whether what is drawn next, what tasks begin with, or what a caller is told at its next poll goes by how the tasks of
-// this attempt ended.
+// Whether the next draw, the states of tasks, or the answer to a caller's next poll depends on how the tasks of this
+// attempt ended.
 bool AttemptCloser::NextRoundDependsOn(const AttemptJob& job) const {
   return parts_.keeps_state || parts_.measures_state || options_.names_states || around_.rounds.remembers() ||
          around_.clients.has_aggregators() || !std::ranges::all_of(job.leases, &Lease::served_by_another);
 }
 
-// What is told of an attempt, made without a lock.
+// Makes an attempt's notifications, without a lock.
 AttemptCloser::ClosedNews AttemptCloser::NewsOf(const Attempt& attempt, const PendingAttempt& pending) const {
   ClosedNews news;
   if (attempt.kind == TaskKind::kTrain) {
@@ -334,7 +334,7 @@ std::vector<RunEvents::Callback> AttemptCloser::Notify(const PendingAttempt& pen
   around_.clients.Closed(pending, std::move(news.outcomes));
   std::vector<RunEvents::Callback> callbacks;
   for (EventRow& event : news.events) {
-    if (event.level == "info") continue;  // the report tells
+    if (event.level == "info") continue;  // the report has it
     around_.events.Heard();
     callbacks.emplace_back([this, event = std::move(event)] { options_.observer.on_event(event); });
   }
@@ -346,26 +346,26 @@ std::vector<RunEvents::Callback> AttemptCloser::Notify(const PendingAttempt& pen
   return callbacks;
 }
 
-// The run goes on as soon as the version is there: the next cohort is drawn while files and rows of this one are still
-// to be written. A crash may so lose versions that tasks were given on; the run that is resumed draws the same cohorts
-// again, and the same tasks give the same bits. Only the end waits for the disk: who hears that a run has finished may
-// rely on it.
+// The run continues as soon as the version exists: the next cohort is drawn while files and rows of this one are still
+// being written. A crash may thus lose versions that open tasks start from. The resumed run draws the same cohorts
+// again, and the same tasks give the same bits. Only the end waits for the disk: a run that is reported as finished is
+// durable.
 //
-// What the rounds are like then goes with the rows: a restart finds who was drawn, passed over or left out, and offers
-// the same tasks.
+// The snapshot of the rounds at that time goes with the rows: a restart reads from it which clients were drawn, skipped
+// or excluded, and offers the same tasks.
 //
 // A client that lost its connection at the wrong moment asks again, perhaps rounds later: the last outcome of each is
-// kept, so that the answer needs no query. Rows of clients ride along in the transaction of an attempt, since one of
-// their own would cost a sync of the disk for every poll.
+// kept in memory, so the answer needs no query. Rows of clients share the transaction of an attempt, because separate
+// ones would cost a disk sync for every poll.
 //
-// A version of a private run is served, measured aloud and reported when its row and its spend are durable: a crash
-// before leaves nobody who knows it, and the version that is made again has the same noise on whatever sums it has.
-// Such rows have no snapshot; who is drawn follows from the version. The row of an abandoned attempt in steps is
-// durable before the next attempt begins, as a restart counts attempts on from the rows that it finds.
+// A version of a private run is served, measured and reported once its row and its spend are durable. A crash before
+// that reveals nothing of it, and the version that is made again has the same noise on its sums. Such rows have no
+// snapshot; the draw follows from the version. The row of an abandoned attempt in steps is durable before the next
+// attempt begins, because a restart numbers attempts by the rows that it finds.
 //
-// Where no task and no client is told anything of the attempt, as in most simulations, its records and its report are
-// made when the workers have something to do again: of a thousand small tasks that is most of the work, and all would
-// wait for it. What is told of the attempt is told before what comes after it all the same.
+// If no task and no client needs the attempt's outcome, as in most simulations, its records and its report are made
+// once the workers have new tasks. For a thousand small tasks this is most of the work, and all workers would wait for
+// it. The order of notifications stays the same.
 void AttemptCloser::Close(AttemptJob job) {
   const bool trains = job.attempt->kind == TaskKind::kTrain;
   auto [status, pending] = !trains                                      ? FinishEvaluation(job)
@@ -407,7 +407,7 @@ void AttemptCloser::Close(AttemptJob job) {
   if (durable_first) {
     callbacks = tell();
     writer_.Add(PendingAttempt(pending));
-    if (!writer_.Flush().ok()) return;  // what was not written has ended the run
+    if (!writer_.Flush().ok()) return;  // a failed write has ended the run
   }
   around_.rounds.AttemptIsOver(pending.version);
   if (goes_on_first) {
@@ -421,7 +421,7 @@ void AttemptCloser::Close(AttemptJob job) {
     gather();
     around_.events.Release(tell());
   }
-  // Where a report is kept for a task, whoever writes its row lets go of the report.
+  // If reports are stored, the writer of a task's row removes its report.
   if (goes_on_first && !around_.reports.keeps() && !setup_.resumed) {
     pending.packed = PackedTasks(pending.attempt);
     closed_ = std::exchange(pending.attempt.tasks, {});
@@ -431,7 +431,7 @@ void AttemptCloser::Close(AttemptJob job) {
   around_.states.ForgetUnfolded(pending);
   around_.states.ForgetSuperseded(around_.rounds.OldestToMeasure());
   if (!durable_first) writer_.Add(std::move(pending));
-  if (!ends || !writer_.Flush().ok()) return;  // what was not written has ended the run
+  if (!ends || !writer_.Flush().ok()) return;  // a failed write has ended the run
   go_on();
   around_.states.ForgetSuperseded(around_.rounds.OldestToMeasure());
 }

@@ -18,10 +18,10 @@
 
 namespace rivulet {
 
-// Close is the run's thread's alone; Flush is thread-safe.
+// Closes attempts. Only the run's thread calls Close; Flush is thread-safe.
 class AttemptCloser {
  public:
-  // What it works with; all must outlive it.
+  // References to its environment; all must outlive it.
   struct Around {
     const RunClock& clock;
     RunHistory& history;
@@ -32,20 +32,20 @@ class AttemptCloser {
     Clients& clients;
     Rounds& rounds;
   };
-  // `setup` too; its stop rule is taken.
+  // `setup` must outlive it too; its stop rule is moved from.
   AttemptCloser(CoordinatorSetup& setup, Around around);
 
   void Close(AttemptJob job);
-  // Writes what waits. OK: all of it is durable.
+  // Writes all pending attempts. OK: all are durable.
   Status Flush() { return writer_.Flush(); }
 
  private:
-  // What closing one came to, before it is written. Not OK: the run cannot go on.
+  // The result of closing an attempt, before it is written. Not OK: the run fails.
   struct Outcome {
     Status status;
     PendingAttempt pending;
   };
-  // What is told of one, beside its rows.
+  // Notifications about an attempt, beside its rows.
   struct ClosedNews {
     RoundReport report;         // of a training
     EvaluationReport measured;  // of an evaluation
@@ -54,16 +54,16 @@ class AttemptCloser {
   };
   bool NextRoundDependsOn(const AttemptJob& job) const;
   ClosedNews NewsOf(const Attempt& attempt, const PendingAttempt& pending) const;
-  // Gives what the observer is to be called with.
+  // Gives the callbacks for the observer.
   std::vector<RunEvents::Callback> Notify(const PendingAttempt& pending, ClosedNews news);
   Outcome MakeRound(AttemptJob& job);
   Outcome AbandonRound(AttemptJob& job);
   Status Charge(AttemptEnd& end, std::string& exhausted) const;
-  // Warns where the attempt's sum was read and is nearly that of the one before.
+  // Warns if the attempt's sum was read and differs from the previous one in few clients.
   void CompareSums(const AttemptJob& job, AttemptEnd& end, SumDifference& sums) const;
   Outcome FinishEvaluation(AttemptJob& job);
   EvaluationReport ReportOfEvaluation(const PendingAttempt& pending) const;
-  // Takes its leases. `room` is memory for the tasks; none are in it.
+  // Takes its leases. `room` is empty, with memory reserved for the tasks.
   ClosedAttempt Closed(AttemptJob& job, std::vector<ClosedAttempt::ClosedTask> room) const;
   RoundReport ReportOf(const Attempt& attempt, const PendingAttempt& pending) const;
   void TraceRound(const Attempt& attempt, const RoundReport& report) const;
@@ -76,8 +76,8 @@ class AttemptCloser {
   const Around around_;
   StopRule stop_rule_;
   int64_t last_round_;
-  SumDifference sums_, measured_sums_;  // of secure aggregation
-  // None: the memory of a cohort's, which is had anew from the system otherwise.
+  SumDifference sums_, measured_sums_;  // of secure aggregation's sums
+  // Empty: a cohort's memory, kept because the system would otherwise allocate it anew.
   std::vector<Action> offers_;
   std::vector<ClosedAttempt::ClosedTask> closed_;
   VersionWriter writer_;

@@ -12,9 +12,9 @@
 namespace rivulet {
 namespace {
 
-// The largest norm of an update that was clipped as the plan asks; 0: any. A plan can ask a client to clip, and cannot
-// make it: what comes as it was clipped is held against it. Noise and codecs that round make an update longer by
-// chance.
+// The largest norm of an update that was clipped as the plan asks; 0: any. A plan can ask a client to clip, but
+// cannot force it, so each update's norm is compared with the clip. Noise and codecs that round may lengthen an
+// update.
 StatusOr<double> MostNorm(const Scenario& scenario, const Composition& composition, const AggregationSpec& spec) {
   const PrivacyConfig& privacy = scenario.privacy;
   if (privacy.unit == "example" || privacy.noise > 0 || composition.noise.by_clients() || composition.noise.local()) {
@@ -80,7 +80,7 @@ StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(CoordinatorOptions op
     parts.most_state_bytes += 64 + std::ssize(part.name) + part.elements * static_cast<int64_t>(sizeof(float));
   }
   RIVULET_ASSIGN_OR_RETURN(const secure::SecureProtocol* const protocol, SteppedProtocol(parts.aggregation));
-  // Where other processes train for a simulation, nobody plays its clients' halves. The sums are the same without keys.
+  // If other processes train for a simulation, its clients' halves do not run. The sums are the same without keys.
   const bool with_keys = options.enforce_deadline || options.identity != nullptr;
   if (protocol != nullptr && with_keys) {
     parts.steps = protocol->steps;
@@ -89,7 +89,7 @@ StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(CoordinatorOptions op
     RIVULET_RETURN_IF_ERROR(
         Annotate(secure::ChooseGraph(secure::NeedsOf(settings, options.scenario.server.clients_per_round)).status(),
                  "the cohorts of privacy.secure"));
-    // What is wrong with the certificates is found before a client trains.
+    // Faults of the certificates are found before a client trains.
     const auto identity = options.identity == nullptr ? nullptr : options.identity();
     RIVULET_RETURN_IF_ERROR(SecureRound::Create(parts.aggregation, {}, identity, 0).status());
   }

@@ -1,4 +1,4 @@
-// A run as it is checked and opened, before anything of it works (create.cc).
+// A checked and opened run, before it works (create.cc).
 #pragma once
 
 #include <cstdint>
@@ -24,19 +24,19 @@ struct CoordinatorSetup {
   RunParts parts;
   std::unique_ptr<const ServerOptimizer> optimizer;
   MeanMechanisms mean_mechanisms;
-  std::unique_ptr<const NumberRule> number_rule;  // null: tasks bring no numbers
+  std::unique_ptr<const NumberRule> number_rule;  // null: tasks report no numbers
   std::unique_ptr<RunPrivacy> privacy;            // null: no noise on sums
   std::string run_id;
   std::unique_ptr<History> history;
   std::unique_ptr<ModelStore> models;
   ServedVersion current;
   std::vector<ServedVersion> before;  // earlier ones that are still to be measured, or that tasks start from
-  std::vector<ModelRow> model_rows;   // as the history has them
-  // Where clients keep something: the newest of each, behind those that were it when a version was made that is still
-  // to be measured.
+  std::vector<ModelRow> model_rows;   // as in the history
+  // If clients keep state: each one's newest task in a version, after the tasks that were newest when a version was
+  // made that is still to be measured.
   std::vector<TaskId> folded;
   std::optional<RunMachine> machine;
-  StopRule stop_rule;      // that has heard of all versions before
+  StopRule stop_rule;      // that has seen the measures of all earlier versions
   int64_t last_round = 0;  // as planned, or that of the version with which the run was to end
   bool resumed = false;
   bool already_finished = false;
@@ -46,7 +46,7 @@ struct CoordinatorSetup {
   }
 };
 
-// What a selection knows of how long a client's task took: as it was planned, else as it was measured.
+// A task's duration for selection: virtual if one is planned, else the measured training time.
 inline double DurationOf(const CoordinatorOptions& options, const std::string& client_id, double train_seconds) {
   return options.task_time ? static_cast<double>(options.task_time(client_id)) : train_seconds;
 }

@@ -1,4 +1,4 @@
-// Where a coordinator comes from: a scenario and a plan, for a new run or for one that the history holds.
+// Creation of a coordinator: from a scenario and a plan, for a new run or a stored one.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t kFirstPauseMs = 1000;
 constexpr int64_t kSimulatedAttempts = 3;
-// Names that a process may give to one client's tasks from one version, before those of the next process begin; after
+// Ordinals that a process may use for one client's tasks from one version; the next process begins after them. After
 // 256 processes they begin anew.
 constexpr int64_t kOrdinalsOfAProcess = 256;
 
@@ -50,10 +50,10 @@ std::string NewRunId(const std::string& name, int64_t now_unix_ms) {
   return fmt::format("{}{}{}-{:04x}", id, id.empty() ? "" : "-", time, std::random_device()() & 0xFFFF);
 }
 
-// Whether there are clients of the partition that are no members.
+// Whether some clients of the partition are no members.
 bool ChoosesMembers(const SelectionConfig& selection) { return !selection.tags.empty() || selection.min_examples > 0; }
 
-// How clients are drawn, and who may be.
+// Sets how clients are drawn, and which may be drawn.
 Status AddSelection(const CoordinatorOptions& options, RunRules& rules) {
   const SelectionConfig& selection = options.scenario.selection;
   RIVULET_ASSIGN_OR_RETURN(rules.selector, Selector::Create({selection.name, selection.settings}));
@@ -69,8 +69,8 @@ Status AddSelection(const CoordinatorOptions& options, RunRules& rules) {
   return absl::OkStatus();
 }
 
-// Before the first step clients poll, and before the sum's they train; the other steps are a message each. All
-// deadlines together are the attempt's.
+// Before the first step clients poll, and before the sum's step they train; the other steps are a message each.
+// Together, these deadlines are the attempt's.
 void SetSteps(const RunParts& parts, const ServerConfig& server, bool enforce_deadline, RunRules& rules) {
   rules.barriers.resize(static_cast<size_t>(parts.steps - 1));
   rules.sum_step = parts.sum_step;
@@ -84,16 +84,16 @@ void SetSteps(const RunParts& parts, const ServerConfig& server, bool enforce_de
   }
 }
 
-// Whose cohorts are drawn from a key: secret, or from the seed where nothing is to be hidden. Null: from the seed
-// alone.
+// The key that cohorts are drawn from: secret, or from the seed if no secrecy is needed. Null: cohorts depend on the
+// seed alone.
 std::shared_ptr<const privacy::NoiseKey> CohortKeyOf(const Scenario& scenario, const RunPrivacy* privacy) {
   if (privacy != nullptr) return privacy->key();
   if (scenario.selection.name != kPoissonSelector) return nullptr;
   return std::make_shared<const privacy::NoiseKey>(privacy::SeededKey(scenario.run.seed));
 }
 
-// The share of all members that every cohort is: of a simulation, whose members are known and always there. 1: it
-// varies, and nothing is claimed of it.
+// The share of all members that is in every cohort, for a simulation with known and always present members. 1: it
+// varies, and no amplification is claimed.
 double FixedShareOf(const CoordinatorOptions& options) {
   const Scenario& scenario = options.scenario;
   if (options.enforce_deadline || options.fleet != nullptr || options.population == nullptr ||
@@ -122,7 +122,7 @@ StatusOr<RunRules> RulesOf(const CoordinatorOptions& options, const RunParts& pa
     rules.policy.base_policy = RoundPolicy::BasePolicy::kLatest;
     rules.policy.max_staleness = parts.policy.max_staleness;
   }
-  // Where all who are asked are waited for, no order can be seen.
+  // If all selected clients are waited for, the order of arrivals has no effect.
   if (latest || rules.policy.in_flight > rules.policy.updates_per_version) rules.task_time = options.task_time;
   if (options.fleet != nullptr) {
     rules.fleet = options.fleet;
@@ -133,7 +133,7 @@ StatusOr<RunRules> RulesOf(const CoordinatorOptions& options, const RunParts& pa
                       : options.scenario.data.partition.clients > 0 && !ChoosesMembers(options.scenario.selection)
                           ? options.scenario.data.partition.clients
                           : std::max(server.clients_per_round, poisson ? 0 : rules.policy.in_flight);
-  // A cohort in which somebody takes another's place is no sample of the rate that is accounted for.
+  // A cohort with replacements is no sample of the accounted rate.
   rules.policy.replace = privacy == nullptr || !privacy->samples();
   rules.min_reports =
       server.min_reports > 0 ? server.min_reports
@@ -159,17 +159,17 @@ StatusOr<RunRules> RulesOf(const CoordinatorOptions& options, const RunParts& pa
     rules.presence_ms = std::max<int64_t>(static_cast<int64_t>(server.presence_seconds * 1000), 1);
     rules.retry.first_pause_ms = kFirstPauseMs;
   } else if (server.max_attempts == 0) {
-    // What fails here fails again: the same data on the same machine.
+    // A failure repeats: the data and the machine are the same.
     rules.max_attempts = kSimulatedAttempts;
   }
   return rules;
 }
 
-// A federation whose scenario gives no number of clients has room for as many names as a machine may well be asked for,
-// and not for as many as somebody can invent.
+// A federation whose scenario gives no number of clients accepts as many names as one machine may plausibly serve, but
+// not as many as an attacker can invent.
 constexpr int64_t kMostUncounted = int64_t{1} << 20;
 
-// Those of `known` are there already.
+// Without those of `known`, which are members already.
 std::shared_ptr<Population> PopulationOf(const CoordinatorOptions& options, const NumberRule* number_rule,
                                          int64_t known) {
   if (options.population != nullptr) return options.population;
@@ -178,7 +178,7 @@ std::shared_ptr<Population> PopulationOf(const CoordinatorOptions& options, cons
   return OpenPopulation(std::max(clients > 0 ? clients : room, known));
 }
 
-// A scenario that gives no number of clients leaves it to the data how many they are.
+// If a scenario gives no number of clients, the data determine it.
 Status CheckMembers(const CoordinatorOptions& options, const NumberRule& number_rule) {
   const int64_t members =
       options.population != nullptr ? options.population->size() : options.scenario.data.partition.clients;
@@ -189,8 +189,8 @@ Status CheckMembers(const CoordinatorOptions& options, const NumberRule& number_
       options.scenario.algorithm.name, members, number_rule.most_clients());
 }
 
-// A run that goes on with another learning rate would have rows that nobody could repeat. How it is carried out, and
-// where its files lie, is free.
+// A run that resumed with another learning rate would have rows that cannot be reproduced. Its execution, and the
+// places of its files, may change.
 Status CheckSameConfig(const RunRow& run, const Scenario& given) {
   StatusOr<Scenario> stored =
       Scenario::ParseStored(run.config, fmt::format("the stored configuration of run {}", run.run_id));
@@ -203,7 +203,7 @@ Status CheckSameConfig(const RunRow& run, const Scenario& given) {
   return absl::OkStatus();
 }
 
-// The plan and what the scenario composes for the server come from two programs where a plan is brought.
+// A supplied plan and the scenario's server parts may come from two programs, so they are compared.
 Status CheckServer(const RunParts& parts, const ServerOptimizer& optimizer) {
   const std::vector<ServerOptimizer::Flat> flats = optimizer.Flats();
   for (const std::string& name : parts.broadcasts) {
@@ -220,7 +220,7 @@ Status CheckServer(const RunParts& parts, const ServerOptimizer& optimizer) {
   }
   for (const std::string& name : optimizer.Parts()) {
     const PartSpec* const part = parts.aggregation.Find(name);
-    // What no update of a version has only those step over who keep models that it may be of.
+    // Only optimisers that keep separate models may step without a part that no update of a version has.
     if (part != nullptr && part->elements == parts.layout->parameters() &&
         (!part->optional || std::ranges::find(models, name) != models.end())) {
       continue;
@@ -242,7 +242,7 @@ std::string DescribeAggregation(const AggregationSpec& spec) {
                      spec.updates_per_version);
 }
 
-// Whom the sums of a full cohort protect, in a sentence.
+// A sentence that names the adversaries from which the sums of a full cohort are safe.
 std::string DescribeSecureSums(const AggregationSpec& spec, int64_t cohort, bool with_keys) {
   if (!with_keys) {
     return "updates are summed by the arithmetic of secure aggregation without keys, which hides nothing";
@@ -257,7 +257,7 @@ std::string DescribeSecureSums(const AggregationSpec& spec, int64_t cohort, bool
       secure::SmallestHonestSum(needs, *shape));
 }
 
-// Versions that the server makes are finite; the one that it is given may not be.
+// Versions that the server makes are finite; the initial one may not be.
 Status CheckTravels(const CoordinatorOptions& options, const RunParts& parts, const Model& first) {
   RIVULET_ASSIGN_OR_RETURN(const auto download, Download::Create(parts.download, parts.layout));
   if (download == nullptr) return absl::OkStatus();
@@ -267,29 +267,29 @@ Status CheckTravels(const CoordinatorOptions& options, const RunParts& parts, co
                             parts.download, Message(sent.status()));
 }
 
-// As the plan says, which clients decode by.
+// By the codec of the plan, with which clients decode.
 Status SetDownload(const CoordinatorOptions& options, const RunParts& parts, ModelStore& models) {
   RIVULET_ASSIGN_OR_RETURN(auto download, Download::Create(parts.download, parts.layout));
   models.SendBy(std::move(download), options.scenario.run.seed);
   return absl::OkStatus();
 }
 
-// Before anything of the run is written. The sites of a simulation are in this process, each with its sums in memory.
+// Runs before anything of the run is written. A simulation's sites are in this process, with their sums in memory.
 Status ReserveSums(const CoordinatorOptions& options, const History& history, RunParts& parts) {
   if (options.scenario.server.partial != "disk" || !options.enforce_deadline) return absl::OkStatus();
   RIVULET_ASSIGN_OR_RETURN(parts.sum_files, SumFiles::Create(FolderOf(history.real_path()), parts.aggregation));
   return absl::OkStatus();
 }
 
-constexpr char kDeviceSource[] = "device";  // of events that say where clients are trained
+constexpr char kDeviceSource[] = "device";  // of events that name the device that trains
 
 std::string DeviceSentence(const std::string& trained_on) {
   return trained_on.empty() ? "clients are trained on the host"
                             : fmt::format("clients are trained on '{}'", trained_on);
 }
 
-// The model's file comes before the row that names it, as in every commit: a start that dies in between leaves a file
-// that the next one removes.
+// The model's file comes before the row that names it, as in every commit: a start that fails in between leaves a file
+// that the next start removes.
 StatusOr<CoordinatorSetup> NewRun(CoordinatorOptions options, RunParts parts, const ServerOptimizer& optimizer,
                                   const NumberRule* number_rule, StopRule stop_rule) {
   FileSystem& fs = options.file_system != nullptr ? *options.file_system : FileSystem::Default();
@@ -297,11 +297,11 @@ StatusOr<CoordinatorSetup> NewRun(CoordinatorOptions options, RunParts parts, co
   setup.stop_rule = std::move(stop_rule);
   setup.last_round = options.scenario.run.rounds;
   const int64_t now = NowUnixMs(options);
-  // Of many runs begun within a second two draw the same digits; the folder of the first is there then.
+  // Among many runs that start in one second, two may draw the same digits; then the first one's folder exists.
   do {
     setup.run_id = NewRunId(options.scenario.run.name, now);
   } while (fs.Exists(JoinPath(FolderOf(options.db_path), History::ModelsFolder(options.db_path, setup.run_id))));
-  // What can be wrong with the scenario is found before anything is written.
+  // All faults of the scenario are found before anything is written.
   RIVULET_ASSIGN_OR_RETURN(setup.privacy, RunPrivacy::Create(options.scenario, parts, FixedShareOf(options)));
   RIVULET_ASSIGN_OR_RETURN(RunRules rules, RulesOf(options, parts, setup.run_id, setup.privacy.get()));
   RIVULET_ASSIGN_OR_RETURN(setup.machine,
@@ -360,8 +360,8 @@ StatusOr<CoordinatorSetup> NewRun(CoordinatorOptions options, RunParts parts, co
   return setup;
 }
 
-// Where a run goes on: at the newest version that its rows tell of, or at the one before it, of which a file is kept
-// too, when the newest file is not there.
+// The version at which a run resumes: the newest in its rows, or the one before it, whose file is also kept, if the
+// newest file is missing.
 StatusOr<ModelRow> BaseOf(const ModelStore& models, const std::string& db_path, std::span<const ModelRow> rows,
                           int64_t committed_round, const std::string& run_id) {
   const auto newest =
@@ -377,7 +377,7 @@ StatusOr<ModelRow> BaseOf(const ModelStore& models, const std::string& db_path, 
   return before == rows.rend() ? *newest : *before;
 }
 
-// Tells the rule what came before. Whether the run was to end with the newest version.
+// Replays earlier measures into the rule. Gives whether the run was to end with the newest version.
 StatusOr<bool> EndsWithNewest(History& history, const std::string& run_id, int64_t newest, StopRule& rule) {
   RIVULET_ASSIGN_OR_RETURN(const std::vector<MetricRow> metrics, history.Metrics(run_id));
   std::map<int64_t, std::map<std::string, Measure>> measured;
@@ -393,8 +393,8 @@ StatusOr<bool> EndsWithNewest(History& history, const std::string& run_id, int64
   return ends;
 }
 
-// Versions that a crash has kept from being measured, as far as their models may be there still; none once the last one
-// is.
+// Versions that a crash left unmeasured, as far as their models may still exist; none once the last version is
+// measured.
 std::vector<int64_t> DueEvaluations(int64_t every, int64_t last_round, const ResumePoint& point) {
   const int64_t newest = point.committed_round;
   const auto due = [&](int64_t version) {
@@ -409,9 +409,9 @@ std::vector<int64_t> DueEvaluations(int64_t every, int64_t last_round, const Res
   return versions;
 }
 
-// As the snapshot has them that was written with the newest rows; where it is missing, of other rows or of another
-// program, or where a model that one of its tasks starts from is gone, as the rows tell: then the cohort that was cut
-// off is drawn again, and what was under way from older versions is given up.
+// As in the snapshot that was written with the newest rows. If it is missing, of other rows or another program, or
+// lacks a base model of its tasks, then as in the rows: the interrupted cohort is drawn again, and open tasks from
+// older versions are dropped.
 StatusOr<RunMachine> StoredRounds(History& history, const CoordinatorOptions& options, const RunRules& rules,
                                   RunStart start, const std::function<std::shared_ptr<Population>()>& population,
                                   const std::function<bool(int64_t version)>& has, TimeMs now) {
@@ -420,7 +420,7 @@ StatusOr<RunMachine> StoredRounds(History& history, const CoordinatorOptions& op
   if (blob && rules.barriers.empty()) {
     StatusOr<RunMachine> resumed = RunMachine::Resume(rules, blob->second.bytes, start, now);
     if (resumed.ok() && std::ranges::all_of(resumed->NeededVersions(), has)) return resumed;
-    start.population = population();  // some may have come into the other
+    start.population = population();  // the other one may have taken in new names
   }
   if (rules.selector->remembers()) {
     RIVULET_ASSIGN_OR_RETURN(const std::vector<ParticipationRow> rows, history.Participations(rules.run_id));
@@ -439,7 +439,7 @@ StatusOr<RunMachine> StoredRounds(History& history, const CoordinatorOptions& op
   return RunMachine::Create(rules, std::move(start));
 }
 
-// What its events say, if they do.
+// The device that its events name, if they do.
 StatusOr<std::string> StoredDevice(History& history, const std::string& run_id) {
   RIVULET_ASSIGN_OR_RETURN(const std::vector<EventRow> events, history.Events(run_id));
   std::string sentence = DeviceSentence("");
@@ -449,7 +449,7 @@ StatusOr<std::string> StoredDevice(History& history, const std::string& run_id) 
   return sentence;
 }
 
-// Sums are in another order on another device, and so are bits: a run keeps to what has trained its first version.
+// Another device sums in another order, so bits differ: a run stays on the device that trained its first version.
 Status CheckSameDevice(const RunRow& run, const std::string& stored, const std::string& now, int64_t committed_round) {
   if (committed_round == 0 || stored == now) return absl::OkStatus();
   return FailedPrecondition(
@@ -458,8 +458,8 @@ Status CheckSameDevice(const RunRow& run, const std::string& stored, const std::
       run.run_id, committed_round, stored, now);
 }
 
-// A simulation promises the bits of one that ran through. Where its clients are out over versions, some always are when
-// one is made: those of the last are told in its rows to be in none, and would have made the next ones of a longer run.
+// A simulation has the bits of an uninterrupted run. If its tasks outlive versions, some are always open when a version
+// is made. Rows say that the last of them are in no version; a longer run would have used them.
 Status CheckExtends(const RunRow& run, const RunRules& rules, int64_t committed_round) {
   const bool over_versions = rules.policy.base_policy == RoundPolicy::BasePolicy::kLatest;
   if (rules.rounds <= committed_round || !over_versions || !rules.arrivals_are_ordered()) return absl::OkStatus();
@@ -469,7 +469,7 @@ Status CheckExtends(const RunRow& run, const RunRules& rules, int64_t committed_
       run.run_id, committed_round, rules.rounds, rules.rounds, committed_round);
 }
 
-// Everything is held against the row before anything is written: the configuration, the plan that it gives today, and
+// Everything is compared with the row before anything is written: the configuration, the plan that it builds today, and
 // the files of its models.
 StatusOr<CoordinatorSetup> StoredRun(CoordinatorOptions options, RunParts parts, const ServerOptimizer& optimizer,
                                      const NumberRule* number_rule, StopRule stop_rule) {
@@ -477,7 +477,7 @@ StatusOr<CoordinatorSetup> StoredRun(CoordinatorOptions options, RunParts parts,
   CoordinatorSetup setup;
   setup.resumed = true;
   {
-    // Asked for reading first: a mistyped name leaves no file behind.
+    // Opened for reading first: a mistyped name leaves no file.
     RIVULET_ASSIGN_OR_RETURN(const auto reader, History::Open(options.db_path, History::Access::kReadOnly));
     RIVULET_RETURN_IF_ERROR(reader->ResolveRun(options.resume).status());
   }
@@ -489,8 +489,8 @@ StatusOr<CoordinatorSetup> StoredRun(CoordinatorOptions options, RunParts parts,
                                             parts.broadcasts, parts.layout_metadata));
   RIVULET_RETURN_IF_ERROR(SetDownload(options, parts, *setup.models));
   RIVULET_RETURN_IF_ERROR(CheckSameConfig(run, options.scenario));
-  // Programs build other plans of one scenario as time goes on; the one that was kept is used again. A run without one
-  // is an older program's: its configuration says all that its plan is built from.
+  // Later programs build other plans from one scenario; the stored plan is used again. A run without one is an older
+  // program's, and its configuration determines its plan.
   RIVULET_ASSIGN_OR_RETURN(const std::optional<std::string> kept_plan,
                            ModelStore::ReadPlan(fs, setup.history->real_path(), run.run_id, run.plan_digest));
   const bool other_plan = run.plan_digest != parts.plan_digest.Hex();
@@ -504,7 +504,7 @@ StatusOr<CoordinatorSetup> StoredRun(CoordinatorOptions options, RunParts parts,
   const std::vector<ModelRow>& rows = setup.model_rows;
   RIVULET_ASSIGN_OR_RETURN(const ModelRow base,
                            BaseOf(*setup.models, options.db_path, rows, point.committed_round, run.run_id));
-  // Of the two that are kept where not all are, the other one may be gone.
+  // If only two files are kept, the other one may be missing.
   if (options.scenario.run.keep_models == "all") {
     std::vector<ModelRow> needed = rows;
     std::erase_if(needed, [&](const ModelRow& row) { return row.round > base.round; });
@@ -533,8 +533,8 @@ StatusOr<CoordinatorSetup> StoredRun(CoordinatorOptions options, RunParts parts,
   RunStart start;
   start.committed_round = point.committed_round;
   start.attempt = point.next_attempt;
-  // Clients hold the secrets of steps in memory, and answer no task twice: an attempt that was cut off is over, and
-  // whatever earlier processes gave out without a row of it has other names.
+  // Clients keep the secrets of steps in memory and answer no task twice. So an interrupted attempt is over, and tasks
+  // of earlier processes without rows have other names.
   if (parts.steps > 1) {
     start.attempts_before = point.resumes + 1;
     start.attempt += start.attempts_before;
@@ -622,7 +622,7 @@ StatusOr<CoordinatorSetup> StoredRun(CoordinatorOptions options, RunParts parts,
     run.version = ProgramVersion();
     RIVULET_RETURN_IF_ERROR(setup.history->ReopenRun(run, events));
   }
-  // While a reader keeps the file in an older state, that state's model is there too.
+  // While a reader keeps the file in an older state, that state's model is kept too.
   RIVULET_ASSIGN_OR_RETURN(const CheckpointProgress brought, setup.history->BringOver());
   if (brought.whole()) RIVULET_RETURN_IF_ERROR(setup.models->RemoveUnnamed(rows));
   setup.options = std::move(options);
@@ -674,7 +674,7 @@ StatusOr<std::unique_ptr<Coordinator>> CreateCoordinator(CoordinatorOptions opti
   RIVULET_ASSIGN_OR_RETURN(CoordinatorSetup setup, set_up(std::move(options), std::move(parts), *optimizer,
                                                           number_rule.get(), std::move(stop_rule)));
   if (number_rule != nullptr) RIVULET_RETURN_IF_ERROR(CheckNumbers(setup));
-  // Version 0 goes when no task needs it any more.
+  // Version 0 is freed when no task needs it any more.
   setup.parts.initial_model = nullptr;
   setup.options.initial_model = nullptr;
   setup.optimizer = std::move(optimizer);

@@ -1,4 +1,4 @@
-// Sites of this process: their partial sums come without a message, and they wait to be woken.
+// Sites of this process: their partial sums arrive without a message, and they wait to be woken.
 #include <cmath>
 
 #include "coordinator/rounds.h"
@@ -15,8 +15,8 @@ std::optional<double> Finite(const Scalars& scalars, const std::string& name) {
 
 }  // namespace
 
-// Sites ask again at the epoch of their last answer, so what happened between the answer and this call is not slept
-// through.
+// A site passes the epoch of its last answer, so news between that answer and this call ends the wait at
+// once.
 void Rounds::AwaitWork(uint64_t epoch, int64_t timeout_ms) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
   MutexLock lock(mutex_);
@@ -32,8 +32,8 @@ void Rounds::SetListener(NewsListener* listener) {
   listener_ = listener;
 }
 
-// An update may count by the numbers of its task, which its client declares again: those and no others. Of a task that
-// has ended otherwise the machine tells.
+// An update's weight may depend on its task's numbers, which its client declares again: these must be the same. The
+// machine reports tasks that have ended otherwise.
 Status Rounds::CheckNumbers(const TaskId& task, const Scalars& declared) const {
   const Lease* const lease = number_rule_ == nullptr ? nullptr : machine_.FindLease(task);
   if (lease == nullptr || lease->resolved() || lease->kind != TaskKind::kTrain) return absl::OkStatus();
@@ -49,9 +49,9 @@ void Rounds::Record(Attempt& attempt, const TaskRecord& record) {
   TaskEntry& entry = attempt.tasks.at(record.task);
   CopyStated(record, entry);
   ReadDeclared(record.declared, entry);
-  entry.fold_seconds.reset();  // is in the attempt's aggregate_seconds, as of every task
+  entry.fold_seconds.reset();  // included in the attempt's aggregate_seconds, as for every task
   if (attempt.kind == TaskKind::kEvaluate) {
-    // It was folded, so that there are some.
+    // It was aggregated, so it has measures.
     if (auto measures = MeasuresOf(parts_.evaluation, record.declared); measures.ok())
       entry.measures = *std::move(measures);
     if (const std::optional<TaskName> name = TaskNameOf(record.task, run_id_); parts_.measures_state && name) {
@@ -61,7 +61,7 @@ void Rounds::Record(Attempt& attempt, const TaskRecord& record) {
     entry.update_norm.reset();
     return;
   }
-  // It was folded with these weights, so there are some.
+  // It was aggregated with these weights, so they exist.
   const StatusOr<Weights> weights = WeightsOf(parts_.aggregation, record.declared, {});
   if (weights.ok()) entry.weight = weights->parts.at(0) >> parts_.aggregation.weight_fraction_bits;
   for (const std::string& name : parts_.declared) {
@@ -69,8 +69,8 @@ void Rounds::Record(Attempt& attempt, const TaskRecord& record) {
   }
 }
 
-// The machine takes all tasks of a partial or none, and keeps the attempt open while they are added; so that is done
-// without the coordinator's lock. Partials of one attempt follow one another; the first is not added but becomes the
+// The machine accepts all tasks of a partial sum or none, and keeps the attempt open while it is added, without
+// the coordinator's lock. Partial sums of one attempt follow one another; the first is moved in as the
 // aggregate.
 StatusOr<SubmitResult> Rounds::MergePartial(const std::string& site, Partial&& partial,
                                             std::span<const TaskRecord> records, bool kept) {

@@ -1,4 +1,4 @@
-// Who takes part: whoever polls with what the run wants becomes a member, and its row is written before it is drawn.
+// Admission: a client that polls with the run's data becomes a member, and its row is written before it is drawn.
 #include <algorithm>
 
 #include "coordinator/clients.h"
@@ -7,7 +7,7 @@
 namespace rivulet {
 namespace {
 
-// So long a client that was silent may be reached on another way than before.
+// A client that was silent for so long may be reached through another aggregator than before.
 constexpr TimeMs kWayForgottenMs = 60'000;
 
 }  // namespace
@@ -20,8 +20,8 @@ Status Clients::CheckProtocol(const PollRequest& request) const {
       request.caller.name, DisplayText(version, 40), protocol, kProtocol);
 }
 
-// Before the name is known to anybody: who cannot train is no member. Who speaks for all others binds their data task
-// by task, and says why when there is none.
+// Before a name becomes known: a client that cannot train is no member. A worker of all clients binds their data task
+// by task, and reports a failure if there are none.
 Status Clients::CheckAble(const std::string& client_id, const std::vector<DatasetOffer>& datasets) const {
   for (const DatasetOffer& offer : datasets) {
     if (offer.name != parts_.dataset) continue;
@@ -29,7 +29,7 @@ Status Clients::CheckAble(const std::string& client_id, const std::vector<Datase
       return InvalidArgument("client '{}' has no examples in its data set '{}'; give it at least one", client_id,
                              offer.name);
     }
-    // Every update of it would be refused, after it was trained for, in every round that draws it.
+    // All its updates would be refused, after training, in every round that draws it.
     const AggregationSpec& aggregation = parts_.aggregation;
     if (const int64_t most = aggregation.max_weight; aggregation.weighs_examples() && offer.examples > most) {
       return InvalidArgument("client '{}' has {} examples, and server.max_weight is {}; raise it", client_id,
@@ -51,8 +51,8 @@ Status Clients::CheckAble(const std::string& client_id, const std::vector<Datase
                          parts_.dataset);
 }
 
-// Who has lately been reached on another way still is. A client that calls itself is believed at once: nobody else can
-// know better where it is.
+// A client that was lately reached through another aggregator keeps it. A client that polls directly is believed at
+// once: no other site knows its route better.
 Status Clients::MayServe(const std::string& aggregator, const std::string& client_id) const {
   if (client_id == aggregator || aggregators_.contains(client_id)) {
     return InvalidArgument("client '{}' has the name of an aggregator; give it another", client_id);
@@ -89,8 +89,8 @@ Status Clients::AdmitClient(const PollRequest& request, std::vector<JoiningNames
   return absl::OkStatus();
 }
 
-// A process of an aggregator that was started again knows nothing of what the one before it held: all of that is done
-// again, by the same clients. Should the one before live, it is told.
+// A restarted aggregator has lost the partial sums of its previous process: the same clients train these tasks again.
+// If the previous process lives, its next poll reports the loss.
 Status Clients::AdmitAggregator(const PollRequest& request, std::vector<RefusedName>* refused_names,
                                 std::vector<JoiningNames::Name>* fresh) {
   const std::string& aggregator = request.caller.name;
@@ -125,8 +125,8 @@ Status Clients::AdmitAggregator(const PollRequest& request, std::vector<RefusedN
   return absl::OkStatus();
 }
 
-// A poll that is refused leaves nothing behind but a count: whoever has neither the data nor a place may come as often
-// and under as many names as it likes.
+// A refused poll leaves only a count, so a caller with neither data nor a place may poll as often, and under as many
+// names, as it likes.
 Status Clients::Admit(const PollRequest& request, std::vector<RefusedName>* refused_names) {
   if (request.serves.kind == Serves::Kind::kAny) return CheckProtocol(request);
   std::vector<JoiningNames::Name> fresh;

@@ -1,4 +1,4 @@
-// New names with rows under way. A disk may take long over a row, and another process longer. So the first caller
+// New names with rows under way. A disk may need long for a row, and another process's lock longer. So the first caller
 // writes the rows of all waiting names, without a lock.
 #pragma once
 
@@ -13,18 +13,18 @@
 
 namespace rivulet {
 
-// Thread-safe. Its lock is held by WhileNoneIsWritten alone while anything else is called.
+// Batches of joining names. Thread-safe. Only WhileNoneIsWritten holds its lock while it calls other code.
 class JoiningNames {
  public:
-  // A name, and the aggregator that it is reached through; "": none.
+  // A name, and the aggregator through which it is reached; "": none.
   using Name = std::pair<std::string, std::string>;
   // Writes the rows of a batch and makes its names members; called without the lock, one batch at a time.
   using Write = std::function<Status(const std::vector<Name>& names)>;
   explicit JoiningNames(Write write) : write_(std::move(write)) {}
 
-  // Returns when these are written, with the error of their batch.
+  // Returns when the rows of these names are written, with the error of their batch.
   Status Add(std::vector<Name> names) EXCLUDES(mutex_);
-  // No row is being written while `act` runs.
+  // Runs `act` while no row is being written.
   template <typename Act>
   void WhileNoneIsWritten(const Act& act) EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
@@ -41,7 +41,7 @@ class JoiningNames {
   const Write write_;
   Mutex mutex_;
   CondVar changed_;
-  std::shared_ptr<Batch> gathering_ GUARDED_BY(mutex_);  // null: nobody waits beside the batch that is being written
+  std::shared_ptr<Batch> gathering_ GUARDED_BY(mutex_);  // null: no caller waits beside the batch that is being written
   bool writing_ GUARDED_BY(mutex_) = false;
 };
 

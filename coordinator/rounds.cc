@@ -11,7 +11,7 @@
 namespace rivulet {
 namespace {
 
-// Of either kind of cohort. What measures a version brings numbers alone, of however many clients.
+// The limit for cohorts of both kinds. An evaluation's partial sum is numbers alone, for any number of clients.
 int64_t MostPartialBytes(const RunParts& parts, const EvaluationConfig& evaluation) {
   AggregationSpec measures = parts.evaluation;
   measures.updates_per_version = std::max(evaluation.federated_clients, parts.aggregation.updates_per_version);
@@ -45,15 +45,15 @@ void Rounds::CannotWrite(const Status& status) {
   Feed(VersionFailed{std::string(Message(status))});
 }
 
-// The one way into the machine, always under mutex_. What an action costs decides where it is carried out: what only
-// touches memory is done here, at once, so that the record and the machine never differ; commits and abandoned attempts
-// go to the run's own thread, as a large model takes a second; and callbacks wait in a queue until no lock is held.
+// The only entry to the machine, always under mutex_. An action's cost decides where it is executed. Work in memory is
+// done here at once, so the records and the machine never differ. Commits and abandoned attempts go to the run's own
+// thread, because a large model takes a second. Callbacks are queued until no lock is held.
 std::vector<Action> Rounds::Feed(const Event& event, std::vector<Action> room) {
   const bool was_over = machine_.over();
   const int64_t offered = machine_.offered();
   std::vector<Action> actions = machine_.On(event, clock_.Now(), std::move(room));
-  // A site that waits hears of tasks that it may take, new ones or such as another site had, and of what it is to hand
-  // over; of the end below.
+  // A waiting site is woken for tasks that it may take, whether new or offered again, and for a requested partial sum;
+  // the end of the run wakes it below.
   const bool work = std::any_of(actions.begin(), actions.end(), [](const Action& action) {
     const auto* offer = std::get_if<Offer>(&action);
     return offer != nullptr && !offer->again;
@@ -64,7 +64,7 @@ std::vector<Action> Rounds::Feed(const Event& event, std::vector<Action> room) {
     for (const auto& [site, heard] : machine_.sites()) listener_->OnNews(site);
     for (const std::string& aggregator : aggregators_) listener_->OnNews(aggregator);
   }
-  std::shared_ptr<Attempt> closed;  // by the Close that goes before what becomes of it
+  std::shared_ptr<Attempt> closed;  // by the Close that precedes its outcome
   // Copied: the machine clears its own once the job is done, and polls change them until then.
   std::vector<Lease> leases;
   std::map<TaskKind, NextStep> next_steps;
@@ -121,8 +121,8 @@ std::vector<Action> Rounds::Feed(const Event& event, std::vector<Action> room) {
   return actions;
 }
 
-// An attempt's records lie in an object of their own, shared with the uploads and the commit that work on it. When the
-// next attempt begins, theirs stays as it is for as long as they need it, and nobody has to be waited for.
+// An attempt's records are in a separate object, shared with the uploads and the commit that use it. When the next
+// attempt begins, they remain as long as they are needed, and the next attempt need not wait.
 void Rounds::BeginAttempt(TaskKind kind, int64_t round, int64_t number) {
   std::shared_ptr<Attempt>& attempt = AttemptOf(kind);
   if (attempt != nullptr && attempt->round == round && attempt->number == number) return;
@@ -167,10 +167,10 @@ TaskEntry* Rounds::EntryOf(const TaskId& task) {
   return found == attempt->tasks.end() ? nullptr : &found->second;
 }
 
-// A process that died may have made versions that died with it, and given out tasks that start from them. This one
-// makes these versions again, of whoever is there now, and its tasks bear the same names; what was trained from the
-// version that is lost must not get into the one after the version that took its place. So of tasks that start from a
-// version of its own it believes only those who have had them from it; they are given again to whoever polls.
+// A failed process may have made versions that were lost, and offered tasks that start from them. This process makes
+// these versions again from other updates, with the same task names. An update trained from a lost version must not
+// enter the successor of its replacement. So for tasks of a version that this process may make, only those sites count
+// that got them from it; the tasks are given to the next poll.
 bool Rounds::MayHave(const TaskId& task) {
   const TaskEntry* const entry = resumed_ ? EntryOf(task) : nullptr;
   return entry == nullptr || entry->taken || entry->base_version < first_version_;
@@ -199,11 +199,11 @@ void Rounds::BeginTask(const Offer& offer) {
   }
 }
 
-// An upload that is still on its way would be written in full to be refused at its end; it is cut off now, and its
-// client may take part in the next round. Where tasks outlive versions, what is still out goes on towards the next one,
-// and whatever of it is on its way.
+// An upload under way would be written in full only to be refused at its end. So it is cut off now, and its client may
+// take part in the next round. If tasks outlive versions, open tasks continue towards the next version, and so do their
+// uploads.
 std::shared_ptr<Attempt> Rounds::CloseAttempt(const Close& close, std::span<const Lease> leases) {
-  BeginAttempt(close.kind, close.round, close.attempt);  // one that nobody could be drawn for has no task
+  BeginAttempt(close.kind, close.round, close.attempt);  // an attempt for which no client could be drawn has no task
   const std::shared_ptr<Attempt> attempt = AttemptOf(close.kind);
   attempt->closed = clock_.Now();
   attempt->open = false;
@@ -239,8 +239,8 @@ void Rounds::BeginRun() {
   events_.Begin();
 }
 
-// Whoever calls moves the clock on too: a client that polls just after a deadline must not be answered from before it,
-// whenever the run's thread wakes.
+// Each caller moves the clock on too: a client that polls just after a deadline gets an answer from after it, even
+// before the run's thread wakes.
 void Rounds::TickIfDue() {
   if (wake_at_ != 0 && clock_.Now() >= wake_at_) {
     wake_at_ = 0;
@@ -248,9 +248,9 @@ void Rounds::TickIfDue() {
   }
 }
 
-// An update that its site holds is in as much as one that is folded here: it only waits for the others.
+// An update in its site's partial sum counts as much as one that is aggregated here: it only waits for the others.
 void Rounds::TellProgress() {
-  // While a version is being made, what the machine counts is in that.
+  // While a version is being made, the machine counts its updates, not those of the open attempt.
   if (attempt_ == nullptr || attempt_->round > machine_.round()) return;
   const int64_t done = machine_.CountInState(Lease::State::kFolded) + machine_.CountInState(Lease::State::kHeld);
   if (done <= attempt_->told_progress) return;
@@ -327,8 +327,8 @@ bool Rounds::remembers() const {
   return machine_.remembers();
 }
 
-// A version that is measured stays until it has been, and one that tasks start from until these have ended; what the
-// machine needs no longer goes when it has heard of the new one.
+// A version stays until it is measured, and until the tasks that start from it have ended. A version that the machine
+// needs no longer is dropped once the machine knows of the new one.
 void Rounds::AttemptIsOver(const std::optional<ServedVersion>& version) {
   MutexLock lock(mutex_);
   ++unwritten_;
@@ -337,9 +337,9 @@ void Rounds::AttemptIsOver(const std::optional<ServedVersion>& version) {
                        parts_.policy.base == TaskPolicy::Base::kLatest || machine_.Needs(version->row.round - 1));
 }
 
-// Whether a run that is resumed by its rows alone draws what one does that has a snapshot beside them, when the next
-// attempt has just begun: in a simulation whose members are all there, and whose cohorts are drawn whole and have no
-// past. Of a thousand leases a snapshot is 170 kB, and takes as long as it takes to draw them.
+// Whether a run resumed by its rows alone draws the same clients as one with a snapshot, just after the next attempt
+// has begun. It does in a simulation if all members are present, and cohorts are drawn whole and have no memory. A
+// snapshot of a thousand leases has 170 kB, and takes as long as their draw.
 bool Rounds::RowsSufficeToResume() const {
   const Scenario& scenario = options_.scenario;
   return !options_.enforce_deadline && options_.fleet == nullptr && scenario.selection.trace.empty() &&
@@ -361,7 +361,7 @@ Rounds::GoneOn Rounds::GoOn(const Event& done, const Status& status, bool alone,
   return gone_on;
 }
 
-// The row of an attempt has these sums already.
+// The totals of attempts repeat the sums of their rows.
 void Rounds::Written(std::span<const PendingAttempt> attempts) {
   MutexLock lock(mutex_);
   for (const PendingAttempt& pending : attempts) {
@@ -416,8 +416,8 @@ bool Rounds::IsMissing(const TaskId& task) {
   return lease != nullptr && !lease->resolved() && lease->state != Lease::State::kFolding;
 }
 
-// With the rows of the newest attempt that has closed, as the writer's own. Should that of a later one overtake this,
-// the restart finds the later one; of the same round, none that fits its rows, and draws by these.
+// Belongs to the rows of the newest closed attempt, like the writer's snapshots. If a later snapshot overtakes it, a
+// restart finds the later one, or, if that does not fit the rows of the same round, draws by the rows.
 StatusOr<std::optional<Rounds::Snapshot>> Rounds::Save() {
   MutexLock lock(mutex_);
   if (!failure_.ok()) return Unavailable("the run has ended");
@@ -473,7 +473,7 @@ int64_t Rounds::Round() {
   return machine_.round();
 }
 
-// Nobody is asked for what is about to be counted.
+// While recovered updates are being aggregated, their tasks are given to no client.
 void Rounds::AwaitRecovered() {
   MutexLock lock(mutex_);
   while (!left_.empty() && !machine_.over()) changed_.Wait(mutex_);

@@ -1,12 +1,12 @@
-// The rounds of a run: the driver of the round machine. Events go into the machine under one lock, and its actions are
-// carried out under the same lock. So the machine, the records of attempts and the jobs of the run's thread never
-// differ. Folds, versions and files are made elsewhere, without the lock.
+// The rounds of a run: the driver of the round machine. Events enter the machine under one lock, and its actions are
+// executed under the same lock. So the machine, the records of attempts and the jobs of the run's thread never differ.
+// Aggregation, versions and files happen elsewhere, without the lock.
 //
 //   rounds.cc         events and their actions, attempts, the run's thread
 //   api.cc            polls, updates, failures
 //   in_place.cc       partial sums of sites of this process
 //   site_partials.cc  partial sums that sites of other processes send
-//   site_states.cc    the states of clients that such sites fetch and leave
+//   site_states.cc    the states of clients that such sites fetch and store
 //   secure_steps.cc   the steps of secure aggregation
 //   steering.cc       operators' requests: the status, pause and end of the run, the removal of a client
 //
@@ -41,11 +41,11 @@
 
 namespace rivulet {
 
-// Thread-safe. Its lock comes after that of Clients, and before those of Intake, ClientStates, Versions and RunEvents;
-// it is not held over I/O.
+// Driver of the round machine. Thread-safe. Its lock comes after that of Clients, and before those of Intake,
+// ClientStates, Versions and RunEvents; it is not held over I/O.
 class Rounds final : public ClientRounds {
  public:
-  // What the rounds work with; all must outlive them.
+  // References to the environment of the rounds; all must outlive them.
   struct Around {
     const RunClock& clock;
     RunEvents& events;
@@ -55,21 +55,21 @@ class Rounds final : public ClientRounds {
     AcceptedReports& reports;
     Clients& clients;
   };
-  // `numbers` may be null. `resumed`: from `first_version` on, versions may be made that another process has made too.
+  // `numbers` may be null. `resumed`: versions from `first_version` on may have been made by another process already.
   Rounds(std::string run_id, const CoordinatorOptions& options, const RunParts& parts, const NumberRule* numbers,
          RunMachine machine, bool resumed, int64_t first_version, Around around);
 
-  // --- Clients and sites, as CoordinatorApi says, of callers of this run
+  // --- Clients and sites: as in CoordinatorApi, for callers of this run
   StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) EXCLUDES(mutex_);
   Status Fail(const Caller& caller, const TaskFailure& failure) EXCLUDES(mutex_);
-  // A partial sum with the records of exactly its tasks. `kept`: by the process before this one.
+  // Merges a partial sum with the records of exactly its tasks. `kept`: an earlier process accepted it.
   StatusOr<SubmitResult> MergePartial(const std::string& site, Partial&& partial, std::span<const TaskRecord> records,
                                       bool kept = false) EXCLUDES(mutex_);
-  // Only of a task that this site has, so that nobody reads what another one's clients keep.
+  // Reads a state, only for a task of this site, so that no site can read the state of another one's clients.
   StatusOr<std::string> ReadState(const Caller& caller, const BlobId& blob) EXCLUDES(mutex_);
-  // The input of a step, for its client alone. Null: no such blob of this caller.
+  // The input of a step, for the client of its task alone. Null: this caller has no such blob.
   std::shared_ptr<const std::string> StepInput(const Caller& caller, const BlobId& blob) EXCLUDES(mutex_);
-  // Counts what the client's task downloads; null: it has none.
+  // Counter of the bytes that the client's task downloads; null: it has no task.
   std::shared_ptr<std::atomic<int64_t>> DownloadCounter(const std::string& client_id) EXCLUDES(mutex_);
   void AwaitWork(uint64_t epoch, int64_t timeout_ms) EXCLUDES(mutex_);
   void SetListener(NewsListener* listener) EXCLUDES(mutex_);
@@ -98,33 +98,33 @@ class Rounds final : public ClientRounds {
   bool stopped() const EXCLUDES(mutex_);
 
   // --- Accepted reports
-  // The model that an open task of training starts from; nullopt: there is no such task, or no longer.
+  // The model that an open training task starts from; nullopt: the task is not open.
   std::optional<Digest> BaseOf(const TaskId& task) EXCLUDES(mutex_);
-  // The version that a task starts from, if that is still open and `base` its model.
+  // The version that a task starts from, if the task is still open and `base` is its model.
   StatusOr<int64_t> BaseOfRecoveredReport(const TaskId& task, const Digest& base) EXCLUDES(mutex_);
-  bool IsMissing(const TaskId& task) EXCLUDES(mutex_);  // open, and nobody's update of it is being folded
+  bool IsMissing(const TaskId& task) EXCLUDES(mutex_);  // open, and no update of it is being aggregated
   struct Snapshot {
-    int64_t round = 0;  // with whose rows it belongs
+    int64_t round = 0;  // the round with whose rows it is stored
     std::set<TaskId> tasks;
     std::string bytes;
   };
-  // Nullopt: rows of closed attempts are to be written before. UNAVAILABLE: the run fails.
+  // Gives the state for a restart. Nullopt: rows of closed attempts must be written first. UNAVAILABLE: the run fails.
   StatusOr<std::optional<Snapshot>> Save() EXCLUDES(mutex_);
-  // One that was closed just now is about to be given to the writer: waits for its rows, a moment.
+  // Waits a moment for the rows of an attempt that was just closed and is about to reach the writer.
   void AwaitWritten() EXCLUDES(mutex_);
 
   // --- The run's thread
   using Work = std::variant<AttemptJob, LeftReport>;
-  // Commits go before deadlines, as a deadline of the attempt that is being committed means nothing any more, and both
-  // before callbacks. Nullopt: the run is over.
+  // Waits for work. Commits come before deadlines, because a deadline of the attempt that is being committed no longer
+  // applies. Both come before callbacks. Nullopt: the run is over.
   std::optional<Work> Next() EXCLUDES(mutex_);
-  void Counted() EXCLUDES(mutex_);  // the report that Next gave
-  void Wake() EXCLUDES(mutex_);     // Next looks again
+  void Counted() EXCLUDES(mutex_);  // the report from Next is done
+  void Wake() EXCLUDES(mutex_);     // Next checks for work again
   bool remembers() const EXCLUDES(mutex_);
-  // An attempt is closed for good. `version`, if there is one, is current from now on.
+  // Marks an attempt as closed. `version`, if present, becomes the current one.
   void AttemptIsOver(const std::optional<ServedVersion>& version) EXCLUDES(mutex_);
-  // What follows it may begin. `room` is memory for the answer, and is given back. Not OK: the run fails. `snapshot`:
-  // null, or what a restart goes on from is put there, unless `alone` and its rows suffice.
+  // Starts what follows. `room` is memory for the answer and is returned. `status` not OK: the run fails. `snapshot`:
+  // empty, or the state for a restart; it is left empty if `alone` is true and the rows suffice to resume.
   struct GoneOn {
     std::string snapshot;
     std::vector<int64_t> needed;
@@ -136,7 +136,7 @@ class Rounds final : public ClientRounds {
   struct Ending {
     RunMachine::Phase phase = RunMachine::Phase::kFinished;
     std::string reason;
-    int64_t round = 0;  // the last one that is committed
+    int64_t round = 0;  // the last committed one
     Status failure;     // why, with its code
   };
   Ending ending() const EXCLUDES(mutex_);
@@ -150,9 +150,9 @@ class Rounds final : public ClientRounds {
   const std::shared_ptr<Attempt>& AttemptOf(TaskKind kind) const REQUIRES(mutex_) {
     return kind == TaskKind::kTrain ? attempt_ : evaluation_;
   }
-  std::shared_ptr<Attempt> AttemptOf(const TaskId& task) REQUIRES(mutex_);  // of an open task; null: there is none
-  TaskEntry* EntryOf(const TaskId& task) REQUIRES(mutex_);  // in an open attempt; null: in none, or no longer
-  // Whether a site that says that it has this task can have it from the version that the task starts from now.
+  std::shared_ptr<Attempt> AttemptOf(const TaskId& task) REQUIRES(mutex_);  // of an open task; null: none
+  TaskEntry* EntryOf(const TaskId& task) REQUIRES(mutex_);                  // in an open attempt; null: it is in none
+  // Whether a site that lists this task can have received it with its present base version.
   bool MayHave(const TaskId& task) REQUIRES(mutex_);
   void BeginAttempt(TaskKind kind, int64_t round, int64_t number) REQUIRES(mutex_);
   void BeginTask(const Offer& offer) REQUIRES(mutex_);
@@ -161,7 +161,7 @@ class Rounds final : public ClientRounds {
   void TickIfDue() REQUIRES(mutex_);
   void TellProgress() REQUIRES(mutex_);  // of the open attempt
   void LogWaiting() REQUIRES(mutex_);
-  TimeMs NextWake() const REQUIRES(mutex_);  // of the run's thread, if nothing happens before; 0: never
+  TimeMs NextWake() const REQUIRES(mutex_);  // of the run's thread, without earlier events; 0: never
   bool RowsSufficeToResume() const REQUIRES(mutex_);
 
   // api.cc
@@ -192,10 +192,10 @@ class Rounds final : public ClientRounds {
   StatusOr<SubmitResult> TakeSummedWords(const std::shared_ptr<Attempt>& attempt, const std::string& aggregator,
                                          const secure::SummedWordsMessage& words) EXCLUDES(mutex_);
   Status SettleSum(Attempt& attempt) EXCLUDES(mutex_);
-  // Where the machine has begun another step, so does the protocol's half.
+  // The next step of the machine; the protocol's server half begins it too.
   struct NextStep {
     int step = 0;
-    std::set<std::string, std::less<>> clients;  // that go on
+    std::set<std::string, std::less<>> clients;  // that continue
   };
   void BeginSecureStep(TaskKind kind, const NextStep& next, std::vector<Action>& actions) REQUIRES(mutex_);
   void AddStepInput(Task& task) const REQUIRES(mutex_);
@@ -228,16 +228,16 @@ class Rounds final : public ClientRounds {
   RunMachine machine_ GUARDED_BY(mutex_);
   bool begun_ GUARDED_BY(mutex_) = false;
   Status failure_ GUARDED_BY(mutex_);               // why the run fails, with its code
-  int64_t unwritten_ GUARDED_BY(mutex_) = 0;        // attempts that were closed and whose rows are not written
-  std::deque<LeftReport> left_ GUARDED_BY(mutex_);  // for the run's thread; its first is being counted
-  bool sent_away_ GUARDED_BY(mutex_) = false;       // somebody who was a member
-  // Of training, with all tasks that are out; while a version is being made and tasks outlive it, the next one.
+  int64_t unwritten_ GUARDED_BY(mutex_) = 0;        // closed attempts without written rows
+  std::deque<LeftReport> left_ GUARDED_BY(mutex_);  // for the run's thread; the first is being aggregated
+  bool sent_away_ GUARDED_BY(mutex_) = false;       // a member was removed
+  // The training attempt, with all open tasks; while a version is being made and tasks outlive it, the next attempt.
   std::shared_ptr<Attempt> attempt_ GUARDED_BY(mutex_);
   std::shared_ptr<Attempt> evaluation_ GUARDED_BY(mutex_);  // the measuring of a version beside it
   std::deque<AttemptJob> jobs_ GUARDED_BY(mutex_);
   TimeMs wake_at_ GUARDED_BY(mutex_) = 0;  // 0: never
   CondVar work_;                           // of epoch_
-  uint64_t epoch_ GUARDED_BY(mutex_) = 1;  // counts what a waiting site may want to hear of
+  uint64_t epoch_ GUARDED_BY(mutex_) = 1;  // counts the changes that a waiting site should see
   NewsListener* listener_ GUARDED_BY(mutex_) = nullptr;
   std::set<std::string> aggregators_ GUARDED_BY(mutex_);  // that have polled
   RunStatus::Totals totals_ GUARDED_BY(mutex_);

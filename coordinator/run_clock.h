@@ -9,10 +9,10 @@
 
 namespace rivulet {
 
-// Thread-safe.
+// Clocks of one run. Thread-safe.
 class RunClock {
  public:
-  // `now_ms` is both clocks; null: those of the system.
+  // `now_ms` replaces both clocks; null: those of the system.
   explicit RunClock(std::function<int64_t()> now_ms) : now_ms_(std::move(now_ms)) {}
 
   TimeMs Now() const { return now_ms_ ? now_ms_() : 1 + MillisecondsOf(std::chrono::steady_clock::now() - start_); }

@@ -8,7 +8,7 @@
 
 namespace rivulet {
 
-// A part that receives a reference to a later one uses it only from the run's thread or a caller's, never while made.
+// A part with a reference to a later one uses it only from the run's thread or in calls, not in its constructor.
 RunCoordinator::RunCoordinator(CoordinatorSetup setup)
     : setup_(std::move(setup)),
       clock_(setup_.options.now_ms),
@@ -18,7 +18,7 @@ RunCoordinator::RunCoordinator(CoordinatorSetup setup)
       intake_(
           setup_.models->folder(), setup_.options.scenario.server.staging_megabytes * 1'000'000,
           [this] { return rounds_.stopped(); }, setup_.options.tracer),
-      // Synced each: a version that names one may be the next thing that is written.
+      // Each is synced: the next write may be a version that names it.
       states_(setup_.run_id, setup_.parts, setup_.options.names_states,
               setup_.parts.keeps_state ? NewStateStore(setup_.file_system(), FolderOf(setup_.models->folder()), true)
                                        : nullptr,
@@ -36,8 +36,8 @@ RunCoordinator::RunCoordinator(CoordinatorSetup setup)
   thread_ = std::thread([this] { RunThread(); });
 }
 
-// The last callbacks may still stand in the queue when the thread has ended; whoever observes the run is to hear its
-// end.
+// The last callbacks may still be queued when the thread has ended; the observer must receive the end of the
+// run.
 RunCoordinator::~RunCoordinator() {
   Stop();
   thread_.join();
@@ -53,7 +53,7 @@ Status RunCoordinator::CheckCaller(const Caller& caller) const {
 
 StatusOr<PollReply> RunCoordinator::Poll(const PollRequest& request) {
   RIVULET_RETURN_IF_ERROR(CheckCaller(request.caller));
-  // A simulation's sites are in its own process, and hold the secrets of each of their clients. An aggregator has none.
+  // A simulation's sites are in its own process, and hold all its clients' secrets. An aggregator has none of them.
   if (setup_.parts.steps > 1 && request.serves.kind == Serves::Kind::kAny && setup_.options.enforce_deadline) {
     return FailedPrecondition(
         "'{}' trains for other clients, and this run's secure aggregation needs each client's own secrets; connect the "
@@ -193,7 +193,7 @@ void RunCoordinator::RunThread() {
   (void)events_.WaitUntilEnd();
 }
 
-// What was told as the end of a run is durable, and so is the round that a stopped one names.
+// A run's reported end is durable, and so is the round that a stopped run names.
 void RunCoordinator::EndRun() {
   const Status written = closer_.Flush();
   const Rounds::Ending ending = rounds_.ending();
@@ -206,14 +206,14 @@ void RunCoordinator::EndRun() {
   } else if (phase == RunMachine::Phase::kStopped) {
     result = Cancelled("the run was stopped after round {}; it can be resumed", round);
   }
-  // Uploads that were on their way lead nowhere now.
+  // The run has ended, so uploads under way are cancelled.
   intake_.CancelAll("the run has ended");
   if (phase == RunMachine::Phase::kFinished) {
     ReportStore::RemoveAll(setup_.file_system(), setup_.models->folder());
   }
   clients_.TellRestOfRefusals();
   if (phase == RunMachine::Phase::kFailed) {
-    // Where the reason is a full disk, this cannot be written either; the run's rows then say that it was running.
+    // If the reason is a full disk, this write fails too; the run's rows then say that it was running.
     const EventRow event = events_.Note("error", reason, round + 1);
     history_->EndRun(setup_.run_id, "failed", reason, event.at, std::span(&event, 1)).IgnoreError();
   } else if (phase == RunMachine::Phase::kStopped) {

@@ -6,7 +6,7 @@
 namespace rivulet {
 namespace {
 
-constexpr TimeMs kQuiet = 60'000;  // after so long without news what is awaited is said
+constexpr TimeMs kQuiet = 60'000;  // after so long without news, the run reports the reason of its wait
 
 }  // namespace
 
@@ -69,7 +69,7 @@ void RunEvents::Drain() {
     MutexLock lock(mutex_);
     draining_ = false;
     left = !callbacks_.empty();
-    // Every poll comes by here, so nobody is woken who would find nothing to do.
+    // Every poll passes here, so threads that would find nothing to do are not woken.
     if (left || ended_) changed_.NotifyAll();
   }
   if (left) on_left_();

@@ -16,35 +16,35 @@
 
 namespace rivulet {
 
-// Thread-safe; its lock is taken last.
+// Queue of callbacks. Thread-safe; its lock is taken last.
 class RunEvents {
  public:
   using Callback = std::function<void()>;
-  // All must outlive it. `on_left` hears, without the lock, that a batch was called and that
-  // there is another.
+  // All arguments must outlive it. `on_left` is called, without the lock, when a batch was called and another
+  // waits.
   RunEvents(std::string run_id, const CoordinatorObserver& observer, RunHistory& history, const RunClock& clock,
             std::function<void()> on_left);
 
-  // An event of the run, and of one of its clients.
+  // Makes an event of the run, and one of a client.
   EventRow Note(std::string level, std::string message, int64_t round) const;
   EventRow NoteOf(std::string client_id, std::string level, std::string message, int64_t round, TaskId task = {}) const;
   void Say(EventRow event);       // to the observer
-  void Tell(EventRow event);      // a row too; an event without a row still reaches the observer
-  void Later(Callback callback);  // after those that were queued before
+  void Tell(EventRow event);      // writes a row too; if that fails, the event still reaches the observer
+  void Later(Callback callback);  // after those queued before
 
-  // After a minute without news the run says what it awaits.
-  void Begin();                                        // it says so at once
-  void Heard();                                        // news that are no event
-  TimeMs quiet_until() const { return quiet_until_; }  // 0: nobody listens, or the run has not begun
+  // After Begin, the run reports the reason of its wait after each minute without news.
+  void Begin();                                        // the first report is made at once
+  void Heard();                                        // news without an event
+  TimeMs quiet_until() const { return quiet_until_; }  // 0: there is no listener, or the run has not begun
 
-  // Calls what is queued, unless another thread does. One batch only: a caller is not kept for what others go on
-  // queueing, and the run's own thread takes care of what it leaves.
+  // Calls the queued callbacks, unless another thread does. One batch only, so a caller never waits for callbacks that
+  // others keep queueing; the run's own thread calls the rest.
   void Drain() EXCLUDES(mutex_);
   bool HasWork() const;  // for Drain
-  // From Hold to Release nothing is called. Callbacks of Release come before those that were queued meanwhile.
+  // From Hold to Release no callback runs. Callbacks of Release precede those that were queued meanwhile.
   void Hold();
   void Release(std::vector<Callback> first);
-  // The observer's on_finished is the last callback; WaitUntilEnd returns when it was called.
+  // Queues the observer's on_finished as the last callback; WaitUntilEnd returns after it was called.
   void End(Status result);
   Status WaitUntilEnd() EXCLUDES(mutex_);
 
@@ -59,7 +59,7 @@ class RunEvents {
   CondVar changed_;
   std::deque<Callback> callbacks_ GUARDED_BY(mutex_);
   bool draining_ GUARDED_BY(mutex_) = false;
-  std::optional<size_t> held_from_ GUARDED_BY(mutex_);  // while held: so many were queued before
+  std::optional<size_t> held_from_ GUARDED_BY(mutex_);  // while held: the number of callbacks queued before
   bool ended_ GUARDED_BY(mutex_) = false;               // on_finished has returned
   Status result_ GUARDED_BY(mutex_);                    // once ended_
 };

@@ -1,4 +1,4 @@
-// A run's history, open for questions that come at any time: it closes when the last of them is answered.
+// A run's history, open for queries at any time: it closes when the last of them is answered.
 #pragma once
 
 #include <memory>
@@ -10,12 +10,12 @@
 
 namespace rivulet {
 
-// Thread-safe.
+// Guard of an open history. Thread-safe.
 class RunHistory {
  public:
   explicit RunHistory(std::unique_ptr<History> history) : history_(std::move(history)) {}
 
-  // For the run's own threads, which end before it closes.
+  // Access for the run's own threads, which end before it closes.
   History& operator*() const { return *history_; }
   History* operator->() const { return history_.get(); }
 
@@ -33,7 +33,7 @@ class RunHistory {
     return answer;
   }
 
-  // What matters is committed; a log that cannot be folded into the file stays beside it and loses nothing.
+  // Waits for running queries. All rows are committed; a log that cannot be merged into the file stays beside it.
   void Close() EXCLUDES(mutex_) {
     {
       MutexLock lock(mutex_);

@@ -17,10 +17,10 @@ using privacy::NoiseKey;
 using privacy::Relation;
 using privacy::SamplingKind;
 
-// Selections that no client's data or report decides.
+// Selections that do not depend on a client's data or report.
 constexpr std::array<std::string_view, 4> kBlindSelectors = {"uniform", "poisson", "round_robin", "spaced"};
 
-// An attempt of the run, before it is known what it is drawn from.
+// An attempt of the run, apart from its noise.
 struct Sampling {
   Relation relation = Relation::kReplaceOne;
   SamplingKind kind = SamplingKind::kNone;
@@ -58,7 +58,7 @@ StatusOr<bool> HasNoise(const Scenario& scenario, const RunParts& parts) {
 StatusOr<std::unique_ptr<RunPrivacy>> RunPrivacy::With(std::shared_ptr<const NoiseKey> key, const Scenario& scenario,
                                                        const RunParts& parts, double fixed_share) {
   RIVULET_ASSIGN_OR_RETURN(Sampling sampling, SamplingOf(scenario.selection, fixed_share));
-  if (parts.noise.local()) sampling = {};  // who reads an update knows whose it is
+  if (parts.noise.local()) sampling = {};  // a reader of an update knows its client
   const AggregationSpec& spec = parts.aggregation;
   const int64_t elements = spec.parts.at(0).elements;
   NoisedRounds attempt = {
@@ -129,8 +129,8 @@ StatusOr<std::unique_ptr<RunPrivacy>> RunPrivacy::Resume(const Scenario& scenari
   return made;
 }
 
-// Correlated noise is accounted for as a whole, over all versions; each attempt counts as one. Of fresh noise a client
-// that is spaced meets some versions alone.
+// Correlated noise is accounted for as a whole, over all versions; each attempt counts as one. With fresh noise, a
+// spaced client takes part in some versions alone.
 StatusOr<privacy::SpendBook::Epsilons> RunPrivacy::SpentWith(int64_t more) const {
   const bool correlated = noise_ && noise_->correlated();
   if (separation_ == 1 && !correlated) return more == 0 ? book_.Spent() : book_.SpentWith(attempt_);

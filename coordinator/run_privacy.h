@@ -1,8 +1,8 @@
 // Privacy of one run: its noise key, the noise of its versions, the spend of its attempts, and its budget. The run's
 // thread charges each closed attempt. The charge is in the attempt's rows before the version is served.
 //
-// The unit is one client with everything that it does in the run. With Poisson sampling, neighbouring runs differ by a
-// client more or fewer (add-remove); with other selections by a client exchanged for another (replace-one).
+// The unit is one client with all its updates in the run. With Poisson sampling, neighbouring runs differ by one added
+// or removed client (add-remove); with other selections, by one exchanged client (replace-one).
 #pragma once
 
 #include <cstdint>
@@ -26,40 +26,40 @@ namespace rivulet {
 // The file of a run's noise key, in the folder of its models. Backups, exports and imports leave it out.
 inline constexpr char kNoiseKeyFile[] = "noise.key";
 
-// Of a run with noise on its sums, or with sampling that is secret. Not thread-safe, but for what is const.
+// Privacy of a run with noise on its sums or secret sampling. Not thread-safe, except for const members.
 class RunPrivacy {
  public:
-  // Of a new run, with a new key that is not written yet. Nullptr: the run has neither noise nor a budget.
-  // `fixed_share`: the share of all members that every cohort is, where cohorts are uniform and nobody is replaced;
-  // 1: nothing is claimed of sampling. INVALID_ARGUMENT: a budget that not one round fits into, a budget without noise,
+  // For a new run, with a new key that is not written yet. Nullptr: the run has neither noise nor a budget.
+  // `fixed_share`: each cohort's share of all members, if cohorts are uniform and no client is replaced; 1: no
+  // amplification by sampling is claimed. INVALID_ARGUMENT: a budget too small for one round, a budget without noise,
   // or noise out of range.
   static StatusOr<std::unique_ptr<RunPrivacy>> Create(const Scenario& scenario, const RunParts& parts,
                                                       double fixed_share);
-  // Writes a secret key into the folder of the run's models, synced: before anything of the run is told.
+  // Writes a secret key, synced, into the folder of the run's models. Call it before anything of the run is published.
   Status WriteKey(FileSystem& files, const std::string& folder) const;
-  // Of a stored run, with its key and the attempts of its earlier processes. Errors as Create and NoiseKey::Read.
+  // Restores a stored run's privacy, with its key and its earlier attempts. Errors as Create and NoiseKey::Read.
   static StatusOr<std::unique_ptr<RunPrivacy>> Resume(const Scenario& scenario, const RunParts& parts,
                                                       double fixed_share, FileSystem& files, const std::string& folder,
                                                       const std::vector<RoundRow>& rows);
 
-  // That the server adds; null: each client adds its own.
+  // Added by the server; null: each client adds its own.
   const privacy::SumNoise* noise() const { return noise_ ? &*noise_ : nullptr; }
   bool samples() const { return attempt_.sampled(); }  // whether amplification by sampling is claimed
   const std::shared_ptr<const privacy::NoiseKey>& key() const { return key_; }
 
-  // One attempt more, of a training. Gives what its row says.
+  // Charges one more training attempt. Gives the spend for its row.
   StatusOr<RoundSpend> Charge();
-  // Why no attempt may follow; "": one may.
+  // The reason why no attempt may follow; "": one may.
   StatusOr<std::string> Exhausted();
 
-  // What is told when the run begins.
+  // The sentence about privacy that is logged when the run begins.
   std::string Sentence() const;
 
  private:
   static StatusOr<std::unique_ptr<RunPrivacy>> With(std::shared_ptr<const privacy::NoiseKey> key,
                                                     const Scenario& scenario, const RunParts& parts,
                                                     double fixed_share);
-  // Spent by all attempts so far and `more`.
+  // The spend of all attempts so far and `more`.
   StatusOr<privacy::SpendBook::Epsilons> SpentWith(int64_t more) const;
   RunPrivacy(std::optional<privacy::SumNoise> noise, std::shared_ptr<const privacy::NoiseKey> key,
              privacy::NoisedRounds attempt, privacy::SpendBook book, double epsilon, const CentralNoise& settings)
@@ -73,9 +73,9 @@ class RunPrivacy {
 
   std::optional<privacy::SumNoise> noise_;
   std::shared_ptr<const privacy::NoiseKey> key_;
-  privacy::NoisedRounds attempt_;  // as each of this run is
+  privacy::NoisedRounds attempt_;  // one attempt of this run
   privacy::SpendBook book_;
-  // What will be spent with one attempt more, where it is known: the accountant takes tens of milliseconds.
+  // The spend after one more attempt, once computed: the accountant needs tens of milliseconds.
   std::optional<privacy::SpendBook::Epsilons> next_;
   double epsilon_;  // 0: no budget
   bool seeded_;

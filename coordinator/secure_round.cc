@@ -49,8 +49,8 @@ Status SecureRound::Accept(int step, const std::string& client, std::string_view
   return server_->Accept(client, answer);
 }
 
-// The machine gives what it lets in, clients that answered the step before and each once. So the half refuses none, and
-// if it did, the sum would be of no use.
+// The machine passes only clients that answered the previous step, and each once. So the server half refuses none of
+// them; if it did, the sum would be useless.
 Status SecureRound::AddWords(std::span<const WordsOf> of, std::span<const std::byte> words) {
   MutexLock lock(mutex_);
   if (server_->step() != protocol_.sum_step) {
@@ -70,7 +70,7 @@ Status SecureRound::AddWords(std::span<const WordsOf> of, std::span<const std::b
 Status SecureRound::BeginStep(int step, const std::set<std::string, std::less<>>& clients) {
   MutexLock lock(mutex_);
   while (server_->step() < step) {
-    // Words cannot be taken out of the sum again: whoever left after them stays in its set.
+    // Words cannot be subtracted again: a client that is lost after them stays in the sum's set.
     if (server_->step() != protocol_.sum_step) server_->Keep(clients);
     RIVULET_RETURN_IF_ERROR(server_->Close());
   }
@@ -89,7 +89,7 @@ bool SecureRound::CanUnmask() const {
 
 StatusOr<Partial> SecureRound::Unmask(int64_t base_version) {
   MutexLock lock(mutex_);
-  std::vector<std::byte> sum = sum_;  // what fails halfway is of no use, and more shares may come
+  std::vector<std::byte> sum = sum_;  // a copy, since this may fail halfway, and more shares may arrive
   RIVULET_RETURN_IF_ERROR(server_->Unmask(sum));
   read_ = true;
   return words_.PartialOf(sum, tasks_, base_version);

@@ -1,5 +1,5 @@
-// Secure aggregation of one attempt at the coordinator: the protocol's server half, the sum of the words that came, and
-// the inputs of steps. It reads no client's update: words are masked until their sum is whole.
+// Secure aggregation of one attempt at the coordinator: the protocol's server half, the sum of the received words, and
+// the inputs of steps. It reads no client's update: words are masked until their sum is complete.
 //
 // Calls: Accept* BeginStep (Accept* | AddWords*) BeginStep … Unmask. Thread-safe; a call lasts as long as its checks.
 #pragma once
@@ -22,33 +22,33 @@ namespace rivulet {
 
 class SecureRound {
  public:
-  // `spec` is of a secure sum and outlives this. `identity`: of this node; its authority is that of the clients. Errors
+  // `spec` describes a secure sum and outlives this. `identity`: this node's; clients have the same authority. Errors
   // as SecureProtocol::make_server, and NOT_FOUND: no such protocol.
   static StatusOr<std::unique_ptr<SecureRound>> Create(const AggregationSpec& spec, const secure::Session& session,
                                                        std::shared_ptr<const NodeIdentity> identity, int64_t now);
 
-  // The most bytes of an answer to `step`: those of the words where it is the sum's.
+  // The most bytes of an answer to `step`; at the sum's step, the size of its words.
   int64_t MostBytes(int step) const;
-  // A client's answer to the open step, which is not the sum's. An error refuses this client alone. FAILED_PRECONDITION
-  // also where `step` is not open, or no longer.
+  // Takes a client's answer to the open step, which is not the sum's. An error refuses this client alone.
+  // FAILED_PRECONDITION also if `step` is not open.
   Status Accept(int step, const std::string& client, std::string_view answer);
-  // At the sum's step: words of MostBytes, of one client or of several that an aggregator has added. Errors as
-  // Accept's; where one client's words are refused, nothing is added.
+  // At the sum's step: adds words of MostBytes, of one client or of several, added by an aggregator. Errors as
+  // Accept's; if one client's words are refused, none are added.
   struct WordsOf {
     std::string client;
     TaskId task;
   };
   Status AddWords(std::span<const WordsOf> of, std::span<const std::byte> words);
-  // Closes the step before, where it is open; `clients` are those that go on. Behind the sum's step all go on whose
-  // words were added. FAILED_PRECONDITION: too few have answered it.
+  // Closes the previous step if it is open; `clients` are those that continue. After the sum's step, all clients with
+  // added words continue. FAILED_PRECONDITION: too few clients have answered the previous step.
   Status BeginStep(int step, const std::set<std::string, std::less<>>& clients);
   // The open step's input. NOT_FOUND: the client did not answer the step before.
   StatusOr<std::string> InputFor(const std::string& client) const;
   bool CanUnmask() const;
-  // The sum of all words that came, without masks. May be called again when more was answered. FAILED_PRECONDITION
-  // names clients that answered badly, where it can be told.
+  // The sum of all received words, without masks. May be called again after more answers. FAILED_PRECONDITION names the
+  // clients with wrong answers, if they can be identified.
   StatusOr<Partial> Unmask(int64_t base_version);
-  // Whether it was read, so that its clients' sum is known whatever becomes of it.
+  // Whether the sum was read, so that it is known even if the attempt is abandoned.
   bool WasRead() const;
 
  private:
@@ -63,11 +63,11 @@ class SecureRound {
   mutable Mutex mutex_;
   std::unique_ptr<secure::SecureServer> server_ GUARDED_BY(mutex_);
   std::vector<std::byte> sum_ GUARDED_BY(mutex_);
-  std::unordered_set<TaskId> tasks_ GUARDED_BY(mutex_);  // whose words are in it
+  std::unordered_set<TaskId> tasks_ GUARDED_BY(mutex_);  // with words in the sum
   bool read_ GUARDED_BY(mutex_) = false;
 };
 
-// The protocol of a plan's sums, if it has steps; null: sums are plain, or need none. NOT_FOUND: no such protocol.
+// The protocol of a plan's sums, if it has steps; null: sums are plain, or need no steps. NOT_FOUND: no such protocol.
 StatusOr<const secure::SecureProtocol*> SteppedProtocol(const AggregationSpec& spec);
 
 }  // namespace rivulet

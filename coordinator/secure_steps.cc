@@ -1,5 +1,5 @@
-// The steps of secure aggregation: answers go to the protocol's half, the machine keeps count. The machine decides at
-// the sum's step before words are added, so that its set and the half's are one; at other steps the half checks first.
+// The steps of secure aggregation: answers go to the protocol's server half, and the machine counts them. At the sum's
+// step the machine decides before words are added, so both have one set; else the server half checks first.
 #include <algorithm>
 
 #include "coordinator/intake/chunk_writers.h"
@@ -11,7 +11,7 @@ namespace {
 
 SubmitResult Refused(std::string reason) { return {SubmitResult::Kind::kRefused, std::move(reason)}; }
 
-// What the machine says to an answer; nullopt: nothing against it.
+// The machine's refusal of an answer; nullopt: it accepts.
 std::optional<SubmitResult> RefusalOf(std::span<const Action> actions, const TaskId& task) {
   for (const Action& action : actions) {
     const auto* const refusal = std::get_if<Refuse>(&action);
@@ -39,7 +39,7 @@ void Rounds::AddStepInput(Task& task) const {
   const std::shared_ptr<Attempt>& attempt = AttemptOf(task.kind);
   if (attempt == nullptr || attempt->secure == nullptr) return;
   StatusOr<std::string> input = attempt->secure->InputFor(task.client_id);
-  if (!input.ok()) return;  // the half has begun no step for it: the client waits
+  if (!input.ok()) return;  // the server half has begun no step for it: the client waits
   const Digest digest = Sha256Of(*input);
   attempt->step_inputs[{digest.Hex(), task.id}] = std::make_shared<const std::string>(*std::move(input));
   task.inputs.push_back({"step", {BlobId::Form::kBytes, digest}});
@@ -115,7 +115,7 @@ SubmitResult Rounds::TakeWords(const std::shared_ptr<Attempt>& attempt, const Ta
     const auto folds = [](const Action& action) { return std::holds_alternative<Fold>(action); };
     if (std::ranges::none_of(actions, folds)) return Refused("its step has ended");
   }
-  // kFolding keeps the step open, so that the half's set of survivors is the machine's.
+  // kFolding keeps the step open, so that the server half and the machine have the same survivors.
   const SecureRound::WordsOf of[] = {{client_id, task}};
   const Status added = attempt->secure->AddWords(of, bytes);
   MutexLock lock(mutex_);
@@ -124,8 +124,8 @@ SubmitResult Rounds::TakeWords(const std::shared_ptr<Attempt>& attempt, const Ta
   return added.ok() ? SubmitResult{} : Refused(std::string(Message(added)));
 }
 
-// Of an aggregator's clients. What cannot be right is its fault: its tasks are lost to it, and nobody else can know
-// what their earlier steps were.
+// Words of an aggregator's clients. An invalid sum is the aggregator's fault: it loses its tasks, and no other site can
+// continue them without their earlier steps.
 StatusOr<Intake::Begun> Rounds::BeginSummedWords(const std::shared_ptr<Attempt>& attempt, const Caller& caller,
                                                  const Submission& submission) {
   const auto word_bytes = static_cast<size_t>(attempt->secure->MostBytes(parts_.sum_step));
@@ -183,7 +183,7 @@ StatusOr<SubmitResult> Rounds::TakeSummedWords(const std::shared_ptr<Attempt>& a
   return added.ok() ? SubmitResult{} : Refused(std::string(Message(added)));
 }
 
-// What is checked here are signatures and shares, a few at a time.
+// Checks signatures and shares, a few per call.
 SubmitResult Rounds::TakeStepAnswer(const std::shared_ptr<Attempt>& attempt, const Submission& submission,
                                     const std::string& client_id, std::span<const std::byte> bytes) {
   const std::string_view answer(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -193,9 +193,9 @@ SubmitResult Rounds::TakeStepAnswer(const std::shared_ptr<Attempt>& attempt, con
   if (settles) settled = SettleSum(*attempt);
   MutexLock lock(mutex_);
   if (TaskEntry* const record = EntryOf(submission.task); record != nullptr) record->bytes_up += std::ssize(bytes);
-  // While the sum was read, the attempt may have ended at its deadline: what became of it says nothing of the next one.
+  // While the sum was read, the attempt may have ended at its deadline; its outcome must not affect the next attempt.
   if (const TaskKind kind = attempt->kind; settles && attempt == AttemptOf(kind)) {
-    // More shares may mend a sum that cannot be read yet, as long as some may come.
+    // While more shares may arrive, a sum that cannot be read yet may become readable.
     const int64_t out =
         machine_.CountInState(Lease::State::kTaken, kind) + machine_.CountInState(Lease::State::kStaging, kind);
     if (settled.ok()) {
@@ -209,14 +209,14 @@ SubmitResult Rounds::TakeStepAnswer(const std::shared_ptr<Attempt>& attempt, con
   return RefusalOf(actions, submission.task).value_or(SubmitResult{});
 }
 
-// The sum joins the attempt's own, which checks what it can be: its counts, its range, its norm against the clip.
+// The sum is merged into the attempt's own, which checks its counts, its range, and its norm against the clip.
 Status Rounds::SettleSum(Attempt& attempt) {
   TraceSpan unmasking(options_.tracer, "phase", "unmask");
   const int64_t base_version = attempt.kind == TaskKind::kTrain ? attempt.round - 1 : attempt.round;
   RIVULET_ASSIGN_OR_RETURN(Partial sum, attempt.secure->Unmask(base_version));
   unmasking.End();
   const Status merged = attempt.accumulator->Merge(std::move(sum), 0);
-  // Two threads may both have what is needed, and the second finds the sum there; or the attempt has ended meanwhile.
+  // Two threads may both have enough, and the second finds the sum merged; or the attempt has ended meanwhile.
   if (absl::IsFailedPrecondition(merged)) return absl::OkStatus();
   return merged;
 }

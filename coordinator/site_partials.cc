@@ -1,16 +1,16 @@
-// Partials that sites of other processes send: staged as updates are, read whole, and then taken as those of this
-// process are (in_place.cc).
+// Partial sums from sites of other processes: staged like updates, read whole, and then merged like those of this
+// process (in_place.cc).
 #include "coordinator/rounds.h"
 
 namespace rivulet {
 
-// A site has one partial a gathering under way. Its tasks are not known before all of it is read, so what is asked here
-// is only whether the round that it belongs to still takes any.
+// A site has at most one partial sum per gathering under way. Its tasks are unknown until all of it is read, so this
+// checks only whether its round still accepts updates.
 StatusOr<Intake::Begun> Rounds::BeginPartial(const Caller& caller, const Submission& submission) {
   RIVULET_RETURN_IF_ERROR(intake_.distrusted().Check(caller));
   MutexLock lock(mutex_);
   TickIfDue();
-  // What is resumed offers the same tasks again, and knows nothing of who had them.
+  // A resumed run offers the same tasks again, and does not know their sites.
   if (machine_.phase() == RunMachine::Phase::kStopped) return Unavailable("the run was stopped; it may be resumed");
   std::shared_ptr<Attempt> attempt;
   int64_t base_version = 0;
@@ -40,9 +40,9 @@ StatusOr<Intake::Begun> Rounds::BeginPartial(const Caller& caller, const Submiss
       parts_.sum_files.get());
 }
 
-// A partial that cannot be right is its site's fault, and no client's: the site loses what it has, which is offered to
-// others, so that the same clients make the version. One whose tasks have gone to others meanwhile, as nothing was
-// heard of their site, is nobody's fault, and is lost just the same.
+// An invalid partial sum is its site's fault, not a client's: the site loses its tasks, and they are offered to others,
+// so the same clients make the version. A partial sum with tasks that went to others, because its site was silent, is
+// no site's fault, but is lost as well.
 StatusOr<SubmitResult> Rounds::TakePartial(const std::shared_ptr<Attempt>& attempt, const Caller& caller,
                                            const std::string& key, StatusOr<SitePartial> site,
                                            std::span<const std::byte> bytes, const Intake::Release& release) {

@@ -1,5 +1,5 @@
-// The states of clients, where the sites that work for them share no disk. A task's site fetches the proposal that it
-// begins with and leaves its own before its update comes, so no accepted update lacks its state.
+// The states of clients, if the sites that serve them share no disk. A task's site fetches the proposal that the task
+// starts from, and stores its own before its update, so no accepted update lacks its state.
 #include "coordinator/rounds.h"
 #include "federated/states/state_blob.h"
 
@@ -47,7 +47,7 @@ StatusOr<Intake::Begun> Rounds::BeginState(const Caller& caller, const Submissio
   });
 }
 
-// It is on the disk before the site hears that it is here. One whose round has closed meanwhile is of no use.
+// The state is on disk before the site gets its answer. A state for a round that has closed meanwhile is useless.
 StatusOr<SubmitResult> Rounds::TakeState(const std::shared_ptr<Attempt>& attempt, const TaskId& task,
                                          const std::string& key, std::string state) {
   if (!IsWholeState(state)) {

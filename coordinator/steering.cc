@@ -1,4 +1,4 @@
-// What operators ask of a run.
+// Operators' requests to a run.
 #include <algorithm>
 
 #include "coordinator/rounds.h"
@@ -59,14 +59,14 @@ void Rounds::Steer(Steering steering) {
     MutexLock lock(mutex_);
     if (machine_.over()) return;
     const bool ends = steering == Steering::kFinish || steering == Steering::kStop;
-    if (ends) begun_ = true;  // what nobody has called yet can end all the same
+    if (ends) begun_ = true;  // a run without any caller can end too
     events_.Say(events_.Note("info", std::string(sentence), machine_.round()));
     Feed(Operator{command});
     changed_.NotifyAll();
   }
 }
 
-// An upload that is on its way is cut off, as its end would only be refused.
+// The client's upload under way is cut off, because its end would only be refused.
 void Rounds::Leave(const std::string& client_id, const std::string& reason) {
   MutexLock lock(mutex_);
   std::vector<TaskId> tasks;
@@ -94,7 +94,7 @@ void Rounds::Stop() {
   Feed(Operator{});
 }
 
-// Every wait says for what and until when.
+// Each text gives the reason of a wait, and its end.
 std::string Rounds::WhatIsAwaited() {
   if (machine_.over()) return machine_.reason();
   if (machine_.phase() != Phase::kTraining) return machine_.Awaited(clock_.Now());

@@ -14,7 +14,7 @@ std::string NamesOf(const std::map<std::string, Measure>& central) {
   return names;
 }
 
-// A metric without its set is the validation set's, where there is one, as everything that is chosen by a metric.
+// A metric without a set is the validation set's, if there is one, as for every choice by a metric.
 std::map<std::string, Measure>::const_iterator FindMeasure(const std::map<std::string, Measure>& central,
                                                            const std::string& metric) {
   if (const auto named = central.find(metric); named != central.end()) return named;

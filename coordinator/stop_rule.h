@@ -18,8 +18,8 @@ class StopRule {
   // Errors as StopCondition::Parse.
   static StatusOr<StopRule> Create(const RunConfig& config);
 
-  // Of each version that was measured, ascending. A sentence why the run ends with it; "": it goes on.
-  // FAILED_PRECONDITION: what run.stop names is not measured, or nothing that run.patience goes by.
+  // Call it for each measured version, ascending. Gives the reason why the run ends with it; "": the run continues.
+  // FAILED_PRECONDITION: versions lack the metric of run.stop, or any metric that run.patience can use.
   StatusOr<std::string> After(const std::map<std::string, Measure>& central);
 
  private:
@@ -27,8 +27,8 @@ class StopRule {
   StatusOr<std::string> NoBetter(const std::map<std::string, Measure>& central);
 
   std::optional<StopCondition> condition_;
-  std::string text_;      // of the condition, as it was written
-  int64_t patience_ = 0;  // measured versions; 0: none
+  std::string text_;      // the condition's original text
+  int64_t patience_ = 0;  // in measured versions; 0: none
   int64_t no_better_ = 0;
   std::optional<double> best_;  // as WorthOf
 };

@@ -11,16 +11,16 @@
 
 namespace rivulet {
 
-// FAILED_PRECONDITION: of a run that History::AddForeignRun has brought in.
+// FAILED_PRECONDITION: History::AddForeignRun imported this run.
 Status CheckOurs(const RunRow& run);
 
-// The configuration that the run (its id, its name, or "latest") goes on with when `now` is given, as ScenarioToResume
-// says. NOT_FOUND: no such history or run. FAILED_PRECONDITION: a key that may not change names itself.
+// The configuration with which the run (its id, its name, or "latest") resumes when `now` is given, as in
+// ScenarioToResume. NOT_FOUND: no such history or run. FAILED_PRECONDITION names a key that may not change.
 StatusOr<Scenario> ScenarioOfStoredRun(const std::string& db_path, const std::string& run, const Scenario& now);
 
-// The plan that the run was started with, from the bytes that were kept: what is built from the same scenario today may
-// be another. Null of a run whose plan was not kept, as of an older program's. DATA_LOSS: the bytes are damaged.
-// FAILED_PRECONDITION: of a format that this program does not read.
+// The run's original plan, from its stored bytes: the same scenario may build another plan today. Null if the run
+// stored none, as older programs did. DATA_LOSS: the bytes are damaged. FAILED_PRECONDITION: this program does not read
+// their format.
 StatusOr<std::shared_ptr<const Plan>> PlanOfStoredRun(const std::string& db_path, const std::string& run);
 
 }  // namespace rivulet

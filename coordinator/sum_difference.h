@@ -9,18 +9,18 @@
 
 namespace rivulet {
 
-// Not thread-safe. Memory: the names of one sum.
+// Comparison of successive sums. Not thread-safe. Memory: the names of one sum.
 class SumDifference {
  public:
-  // `least`: clients of the smallest sum that the plan allows (privacy.min_survivors).
+  // `least`: the number of clients in the smallest sum that the plan allows (privacy.min_survivors).
   explicit SumDifference(int64_t least) : least_(least) {}
-  // A sum was read, of these clients. A sentence if it differs from the one before by 1 to least - 1 clients, counting
-  // those that are in either one alone; else "".
+  // Records that a sum of these clients was read. Gives a warning if it differs from the previous sum by 1 to least - 1
+  // clients, counting those in either one alone; else "".
   std::string Read(std::set<std::string> clients);
 
  private:
   const int64_t least_;
-  std::set<std::string> before_;  // none: no sum was read
+  std::set<std::string> before_;  // empty: no sum was read
 };
 
 }  // namespace rivulet

@@ -16,23 +16,23 @@
 
 namespace rivulet {
 
-// Gives versions that stay valid for as long as somebody has them.
+// Versions are valid for as long as a caller holds them.
 class Versions {
  public:
   using Version = std::shared_ptr<const ServedVersion>;
   Versions(ServedVersion current, std::vector<ServedVersion> earlier);
 
   Version current() const;
-  // Of a task that is open, or was when the caller read its lease. Null: the version is not in use any more.
+  // Finds the version of a task that is open, or was when the caller read its lease. Null: no longer in use.
   Version Of(int64_t round) const;
-  // By the digest of the model that clients start from. Null: not in use.
+  // Finds a version by the digest of the model that clients start from. Null: not in use.
   Version Find(const Digest& sent) const;
-  // The bytes of a model or of a broadcast beside it. Nullopt: neither is in use.
+  // Reads the bytes of a model or of a broadcast beside it. Nullopt: neither is in use.
   std::optional<Blob> Read(const BlobId& blob) const;
 
-  // The previous version stays in use where `keeps` says so.
+  // Replaces the current version. The previous one stays in use if `keeps` is true.
   void SetCurrent(ServedVersion version, bool keeps);
-  // Earlier versions that are not `needed` go.
+  // Drops earlier versions that are not `needed`.
   void Keep(const std::function<bool(int64_t round)>& needed);
 
  private:

@@ -41,7 +41,7 @@ StatusOr<std::string> ReadToken(const std::string& file) {
   return std::string(token);
 }
 
-// Of "a=b; c=d".
+// The session in cookies "a=b; c=d".
 std::string SessionIn(const std::string& cookies) {
   for (size_t at = 0; at < cookies.size();) {
     const size_t end = std::min(cookies.find(';', at), cookies.size());
@@ -64,15 +64,15 @@ StatusOr<std::unique_ptr<Admission>> Admission::Create(NetworkAddress address, c
       new Admission(std::move(address), std::move(token), std::move(session), std::move(identity), readers));
 }
 
-// A page of another site that has its own name lead here would read what is served to this machine: on loopback only
-// our names are answered. Elsewhere it would need a token or a certificate, which no browser gives to another name.
+// If another site pointed its host name here, its page could read this machine's data. So on loopback only our own
+// names are answered. Elsewhere it would need a token or a certificate, which a browser sends to no other name.
 bool Admission::IsOurName(const std::string& host) const {
   if (!address_.IsLoopback()) return true;
   const std::string name = host.substr(0, host.ends_with(']') ? host.size() : host.rfind(':'));
   return name == "127.0.0.1" || name == "localhost" || name == "[::1]" || name == address_.host;
 }
 
-// What is wrong with the caller's certificate; "": it is one of the readers'.
+// The fault of the caller's certificate; "": it is a reader's.
 std::string Admission::FaultOfReader(SSL* ssl) const {
   X509Handle peer(ssl == nullptr ? nullptr : SSL_get1_peer_certificate(ssl));
   if (peer == nullptr)
@@ -107,7 +107,7 @@ std::optional<HttpRefusal> Admission::Check(const HttpCall& call) const {
   if (bearer.starts_with("Bearer ") && SameSecret(std::string_view(bearer).substr(7), token_)) return std::nullopt;
   const auto given = call.target.parameters.find("token");
   if (given != call.target.parameters.end() && SameSecret(given->second, token_)) {
-    // The token leaves the address at once, and with it the browser's history; a session takes its place.
+    // The token leaves the address at once, and so the browser's history; a session replaces it.
     std::multimap<std::string, std::string> rest = call.target.parameters;
     rest.erase("token");
     return HttpRefusal{303,

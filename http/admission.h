@@ -18,7 +18,7 @@
 
 namespace rivulet {
 
-// A request, as far as admission goes.
+// The parts of a request that matter for admission.
 struct HttpCall {
   std::string_view method;
   const HttpTarget& target;
@@ -27,18 +27,18 @@ struct HttpCall {
   bool of_program = false;                              // below a prefix of calls: any method
 };
 
-// Said in the place of a page.
+// An answer instead of a page.
 struct HttpRefusal {
   int status = 400;
   std::string title, sentence;
   std::vector<std::pair<std::string, std::string>> headers = {};
 };
 
-// Thread-safe.
+// Rules of admission to one server. Thread-safe.
 class Admission {
  public:
-  // `token_file` "": no token; `identity` null: plaintext. FAILED_PRECONDITION: the token can be guessed. Others of the
-  // file.
+  // `token_file` "": no token; `identity` null: plaintext. FAILED_PRECONDITION: the token can be guessed. Other errors
+  // are those of the file.
   static StatusOr<std::unique_ptr<Admission>> Create(NetworkAddress address, const std::string& token_file,
                                                      std::shared_ptr<WatchedIdentity> identity,
                                                      Role readers = Role::kOperator);

@@ -17,7 +17,7 @@
 namespace rivulet {
 namespace {
 
-// Addresses that one peer may have many of count as one: a network of 64 bits.
+// One peer may have many of these addresses, so they count as one: an IPv6 network of 64 bits.
 std::string PeerKey(const asio::ip::address& address) {
   if (address.is_v4()) return address.to_string();
   const asio::ip::address_v6 v6 = address.to_v6();
@@ -75,7 +75,7 @@ class BeastServer final : public HttpServer {
     running_ = true;
     asio::co_spawn(io_, Accept(), asio::detached);
     thread_ = std::thread([this] {
-      // Memory may end in the midst of one connection; the others go on.
+      // Memory may be exhausted within one connection; the others continue.
       while (true) {
         try {
           io_.run();
@@ -95,7 +95,7 @@ class BeastServer final : public HttpServer {
       for (OpenConnection* connection : open_) connection->Close();
     });
     if (thread_.joinable()) thread_.join();
-    service_.page_threads.reset();  // before what their last jobs let go
+    service_.page_threads.reset();  // before the objects that their last jobs release
     service_.stream_threads.reset();
   }
 
@@ -141,7 +141,7 @@ class BeastServer final : public HttpServer {
         continue;  // the socket is closed here
       }
       ++of_peer;
-      socket.set_option(tcp::no_delay(true), error);  // a small event is not held back
+      socket.set_option(tcp::no_delay(true), error);  // a small event is sent at once
       if (tls_) {
         using Tls = HttpConnection<asio::ssl::stream<tcp::socket>>;
         const auto connection = std::make_shared<Tls>(service_, std::move(socket), *tls_);
@@ -178,7 +178,7 @@ class BeastServer final : public HttpServer {
   asio::io_context io_{1};
   std::optional<asio::ssl::context> tls_;
   tcp::acceptor acceptor_{io_};
-  // Of the server's thread.
+  // Used on the server's thread.
   std::set<OpenConnection*> open_;
   std::map<std::string, size_t> of_peers_;  // connections by PeerKey
   std::atomic<bool> running_ = false;

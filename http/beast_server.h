@@ -11,7 +11,7 @@
 
 namespace rivulet {
 
-// Takes the port. `identity` null: plaintext. UNAVAILABLE: the port is taken. FAILED_PRECONDITION: TLS cannot be set
+// Binds the port. `identity` null: plaintext. UNAVAILABLE: the port is taken. FAILED_PRECONDITION: TLS cannot be set
 // up.
 StatusOr<std::unique_ptr<HttpServer>> ListenByBeast(NetworkAddress address, const HttpLimits& limits,
                                                     std::unique_ptr<Admission> admission,

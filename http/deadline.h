@@ -22,8 +22,8 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 using tcp = asio::ip::tcp;
 
-// One deadline at a time. When it passes the socket is closed, or its reads and writes are cancelled, and whatever
-// waits on it ends. Of the server's thread.
+// One deadline at a time. When it passes, the socket is closed, or its reads and writes are cancelled, and waits on it
+// end. Used on the server's thread alone.
 class Deadline {
  public:
   explicit Deadline(tcp::socket& socket) : socket_(socket), timer_(socket.get_executor()) {}
@@ -42,7 +42,7 @@ class Deadline {
       }
     });
   }
-  bool passed() const { return passed_; }  // the deadline that was set last
+  bool passed() const { return passed_; }  // the most recently set deadline
   void Clear() {
     ++turn_;
     timer_.cancel();
@@ -56,9 +56,9 @@ class Deadline {
   const std::shared_ptr<int> alive_ = std::make_shared<int>(0);
 };
 
-// Does `work` on `pool` and goes on where it was called; a default result where memory ends. The server has one thread,
-// so the timer waits before the job can say that it is done. (Arguments of co_await are variables throughout: GCC 12
-// may destroy temporaries there twice.)
+// Runs `work` on `pool` and continues on the calling executor; gives a default result if memory is exhausted. The
+// server has one thread, so the timer waits before the job can report its end. (Arguments of co_await are variables
+// throughout: GCC 12 may destroy temporaries there twice.)
 template <typename Result>
 asio::awaitable<Result> RunOn(Executor& pool, const std::function<Result()>& work) {
   struct State {
@@ -85,8 +85,8 @@ asio::awaitable<Result> RunOn(Executor& pool, const std::function<Result()>& wor
   co_return std::move(state->result);
 }
 
-// The same of work that is done when it says so, on any thread: `work` is called on `pool` with a function that it, or
-// what it hands that to, calls once with the result.
+// The same for work that reports its own end, on any thread: `work` is called on `pool` with a function that must be
+// called once with the result, by any code.
 template <typename Result>
 asio::awaitable<Result> RunUntilDone(Executor& pool, const std::function<void(std::function<void(Result)>)>& work) {
   struct State {

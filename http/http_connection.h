@@ -21,10 +21,10 @@ namespace rivulet {
 namespace beast = boost::beast;
 namespace http = boost::beast::http;
 
-// After so long without a word a stream says that it is there, so that a browser that has gone is noticed.
+// After so long without data a stream sends a comment, so that a closed browser is noticed.
 inline constexpr std::chrono::seconds kStillHere{10};
-inline constexpr milliseconds kStreamPatience{250};  // of one Next, and so the time that Stop waits for it
-inline constexpr milliseconds kFarewell{1000};       // for a peer that was refused to read why
+inline constexpr milliseconds kStreamPatience{250};  // of one Next, and so the longest wait of Stop for it
+inline constexpr milliseconds kFarewell{1000};       // for a refused peer to read the reason
 
 inline const HttpRefusal kNoSuchPage{404, "No such page", "There is nothing under this address."};
 inline const HttpRefusal kNoFeed{404, "No run is in progress", "There is no feed of this."};
@@ -39,7 +39,7 @@ struct OpenConnection {
   virtual void Close() = 0;
 };
 
-// One connection of `Stream`, a socket or TLS over one. Of the server's thread.
+// One connection of `Stream`, a socket or TLS over one. Used on the server's thread alone.
 template <typename Stream>
 class HttpConnection final : public OpenConnection {
  public:
@@ -53,7 +53,7 @@ class HttpConnection final : public OpenConnection {
     lowest().close(ignored);
   }
 
-  // Until the connection ends. The caller keeps this alive.
+  // Serves until the connection ends. The caller keeps this alive.
   asio::awaitable<void> Serve() {
     error_code error;
     if constexpr (kTls) {
@@ -86,14 +86,14 @@ class HttpConnection final : public OpenConnection {
     }
   }
 
-  // One request and its reply. False: the connection is to be closed.
+  // One request and its reply. False: the connection must be closed.
   asio::awaitable<bool> ServeOne() {
     error_code error;
-    // Room for the header and no more, so what a peer sends ahead is not kept.
+    // Room for the header alone, so data that a peer sends ahead is not kept.
     beast::flat_buffer buffer(service_.limits.header_bytes);
     http::request_parser<http::empty_body> parser;
     parser.header_limit(static_cast<uint32_t>(service_.limits.header_bytes));
-    parser.body_limit(std::numeric_limits<uint64_t>::max());  // lengths are looked at below
+    parser.body_limit(std::numeric_limits<uint64_t>::max());  // lengths are checked below
     deadline_.Set(service_.limits.header);
     co_await http::async_read_header(stream_, buffer, parser, asio::redirect_error(asio::use_awaitable, error));
     deadline_.Clear();
@@ -141,7 +141,7 @@ class HttpConnection final : public OpenConnection {
     co_return co_await Write(reply, none, head, keep_alive);
   }
 
-  // What is answered to bytes that are no request; nothing where the peer has gone or was too slow.
+  // The refusal of bytes that are no request; nullopt if the peer has gone or was too slow.
   static std::optional<HttpRefusal> FaultOfBytes(error_code error) {
     if (error == http::error::header_limit || error == http::error::buffer_overflow)
       return HttpRefusal{431, "Too long", "The header of this request is longer than is read here."};
@@ -150,7 +150,7 @@ class HttpConnection final : public OpenConnection {
     return HttpRefusal{400, "Not understood", "This is no request that is answered here."};
   }
 
-  // What of a request is refused before anybody looks at its meaning. The parser itself refuses a length beside
+  // The refusal of a malformed request, before its meaning is considered. The parser itself refuses a length beside
   // Transfer-Encoding, and two lengths.
   std::optional<HttpRefusal> FaultOf(const http::request_parser<http::empty_body>& parser) const {
     const Request& request = parser.get();
@@ -163,7 +163,7 @@ class HttpConnection final : public OpenConnection {
     return std::nullopt;
   }
 
-  // The same of a request for a page.
+  // The same for a page's request.
   static std::optional<HttpRefusal> FaultOfBody(const http::request_parser<http::empty_body>& parser,
                                                 size_t bytes_ahead) {
     const Request& request = parser.get();
@@ -174,8 +174,8 @@ class HttpConnection final : public OpenConnection {
     return std::nullopt;
   }
 
-  // One call: its body, within limits, then its handler. A length that is too long is refused before a byte of the body
-  // is read, and all bodies together have room for so many bytes.
+  // One call: its body, within limits, then its handler. A body that is too long is refused before any of it is read,
+  // and all bodies together have a limit too.
   asio::awaitable<bool> ServeCall(const HttpServer::CallHandler& handler, const HttpTarget& target,
                                   beast::flat_buffer& buffer, http::request_parser<http::empty_body>& header) {
     const HttpLimits& limits = service_.limits;
@@ -226,11 +226,11 @@ class HttpConnection final : public OpenConnection {
       co_await Refuse(long_body);
       co_return false;
     }
-    if (error == http::error::partial_message) {  // the peer sends no more, and may read still
+    if (error == http::error::partial_message) {  // the peer sends no more, but may still read
       co_await Refuse(kUnfinished);
       co_return false;
     }
-    if (!error && buffer.size() > 0) error = http::error::bad_chunk_extension;  // another request ahead of its turn
+    if (!error && buffer.size() > 0) error = http::error::bad_chunk_extension;  // another request was sent ahead
     if (error) {
       if (const std::optional<HttpRefusal> unread = FaultOfBytes(error)) co_await Refuse(*unread);
       co_return false;
@@ -255,7 +255,7 @@ class HttpConnection final : public OpenConnection {
     for (const auto& [name, value] : more) message.set(name, value);
   }
 
-  // False: the connection is to be closed.
+  // False: the connection must be closed.
   asio::awaitable<bool> Write(const HttpReply& reply, const HttpHeaders& more, bool head, bool keep_alive) {
     error_code error;
     http::response<http::string_body> message(static_cast<http::status>(reply.status), 11);
@@ -275,7 +275,7 @@ class HttpConnection final : public OpenConnection {
     co_return !error && keep_alive;
   }
 
-  // A stream of events, until it or its reader ends. Its length is not told, so the connection ends with it.
+  // Sends a stream of events, until it or its reader ends. Its length is unknown, so the connection ends with it.
   asio::awaitable<void> Feed(const HttpServer::StreamHandler& handler, const HttpRequest& request) {
     if (service_.open_streams >= size_t{HttpServer::kStreams}) {
       co_await Refuse(kTooManyFeeds);
@@ -319,7 +319,7 @@ class HttpConnection final : public OpenConnection {
     deadline_.Clear();
   }
 
-  // Closes so that the peer reads the last reply, though it still sends: what comes for a second is thrown away.
+  // Closes so that the peer can read the last reply while it still sends: data of one more second is discarded.
   asio::awaitable<void> SayFarewell() {
     error_code error;
     deadline_.Set(kFarewell);

@@ -20,7 +20,7 @@ namespace rivulet {
 // Headers of a reply beside its content.
 using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
 
-// What is served, and to whom: the same for every connection.
+// Handlers and limits, shared by all connections.
 struct HttpService {
   HttpLimits limits;
   std::unique_ptr<Admission> admission;
@@ -31,8 +31,8 @@ struct HttpService {
   std::function<std::string(const std::string&, const std::string&)> error_page;
   std::unique_ptr<Executor> page_threads = ThreadExecutor("pages", HttpServer::kThreads);
   std::unique_ptr<Executor> stream_threads = ThreadExecutor("feeds", HttpServer::kStreams);
-  size_t open_streams = 0;  // of the server's thread
-  size_t body_bytes = 0;    // the same: of calls under way
+  size_t open_streams = 0;  // used on the server's thread
+  size_t body_bytes = 0;    // likewise: of calls under way
   std::atomic<bool> stopping = false;
 
   // The handler of calls below a path; null: none.
@@ -41,7 +41,7 @@ struct HttpService {
       if (path.starts_with(prefix) && (path.size() == prefix.size() || path[prefix.size()] == '/')) return &handler;
     return nullptr;
   }
-  // A server of calls says it in JSON, as its callers read it.
+  // A server of calls answers in JSON, as its callers expect.
   HttpReply Said(const HttpRefusal& refusal) const {
     if (!calls.empty()) {
       const Json error = {{"error", refusal.sentence}};
@@ -52,7 +52,7 @@ struct HttpService {
             .content_type = "text/plain; charset=utf-8",
             .body = refusal.title + ". " + refusal.sentence + "\n"};
   }
-  // On a thread of the pool; nothing escapes.
+  // Runs on a pool's thread; throws nothing.
   HttpReply PageOf(const HttpServer::Handler& handler, const HttpRequest& request) const {
     try {
       return handler(request);

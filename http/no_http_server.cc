@@ -1,4 +1,4 @@
-// In place of http_server.cc and beast_server.cc where Boost is not installed.
+// Replaces http_server.cc and beast_server.cc if Boost is not installed.
 #include "http/http_server.h"
 
 namespace rivulet {

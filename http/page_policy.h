@@ -8,8 +8,8 @@
 
 namespace rivulet {
 
-// A page may show itself, and load its icon and feed from here. Nothing is fetched from elsewhere, only `style` and
-// `script` count, to the byte, and no other page may frame it. "": none.
+// A page may show itself, and load its icon and feed from here. It fetches nothing else, only `style` and `script`
+// apply, byte for byte, and no other page may frame it. "": none.
 std::vector<std::pair<std::string, std::string>> HeadersOfPages(std::string_view style, std::string_view script);
 
 }  // namespace rivulet

@@ -8,8 +8,8 @@
 namespace rivulet {
 
 // A Location of `path` with the parameters `query`, both decoded. It begins with one '/', and all but letters, digits
-// and "-._~/" is escaped: browsers read "//host", "/\host" and "/<TAB>/host" as another host, and nothing of the kind
-// is left (WHATWG URL, "relative slash state"). "/" where `path` begins otherwise.
+// and "-._~/" is escaped: browsers read "//host", "/\host" and "/<TAB>/host" as another host (WHATWG URL, "relative
+// slash state"). "/" if `path` begins otherwise.
 std::string SameOriginLocation(std::string_view path, const std::multimap<std::string, std::string>& query);
 
 }  // namespace rivulet

@@ -12,7 +12,7 @@ struct HttpTarget {
   std::multimap<std::string, std::string> parameters;  // after '?', decoded, '+' as a blank
 };
 
-// Of any bytes: what is no %XX stays as it is.
+// Accepts any bytes: an invalid %XX stays as it is.
 HttpTarget TargetOf(std::string_view text);
 
 }  // namespace rivulet

@@ -16,7 +16,7 @@ int ShowCertificate(SSL* ssl, void* identity) {
          SSL_use_PrivateKey(ssl, private_key.get()) == 1;
 }
 
-// The certificate's role is checked at every request; at the handshake any will do, and none.
+// The role is checked at every request; the handshake accepts any certificate, or none.
 int TakeAnyCertificate(int, X509_STORE_CTX*) { return 1; }
 
 }  // namespace

@@ -7,7 +7,7 @@
 
 namespace rivulet {
 
-// False: OpenSSL refuses. `identity` must outlive the context. A client's certificate is asked for, and judged by
+// False: OpenSSL refuses. `identity` must outlive the context. A client's certificate is requested, and checked by
 // Admission at each request.
 bool PrepareTls(SSL_CTX& context, WatchedIdentity* identity);
 

@@ -16,7 +16,7 @@ struct ClientStanding {
 };
 
 StatusOr<ClientStanding> StandingOf(History& history, const std::string& client_id);
-// Of all clients whose status is another than "active".
+// The standings of all clients with another status than "active".
 StatusOr<std::map<std::string, ClientStanding>> Standings(History& history);
 
 }  // namespace rivulet

@@ -7,8 +7,8 @@
 
 namespace rivulet {
 
-// A default may depend on other keys, so it is asked for and not looked up: a key is left out, and where the same
-// configuration is read, it was one. A stored configuration has one key a line.
+// A default may depend on other keys, so it is tested, not looked up: a key is a default if leaving it out gives the
+// same configuration. A stored configuration has one key per line.
 ConfigKeys KeysThatMatter(const std::string& config) {
   struct Line {
     size_t begin, end;
@@ -55,7 +55,7 @@ std::set<std::string> DifferingKeys(const std::vector<std::map<std::string, std:
   for (const std::string& key : all) {
     std::set<std::string> values;
     for (const auto& run : runs) {
-      // A key that has no meaning for a run is not there, and where nobody gave it one it says nothing of the others.
+      // An unused key is missing from a run; if it has no implied default either, its value counts as "".
       const auto found = run.find(key);
       const auto implied = defaults.find(key);
       values.insert(found != run.end() ? found->second : implied != defaults.end() ? implied->second : "");
@@ -68,7 +68,7 @@ std::set<std::string> DifferingKeys(const std::vector<std::map<std::string, std:
 std::string ShortKey(const std::string& key, const std::set<std::string>& keys) {
   for (size_t dot = key.rfind('.'); dot != key.npos; dot = dot == 0 ? key.npos : key.rfind('.', dot - 1)) {
     const std::string tail = key.substr(dot);
-    if (tail == ".name" || tail == ".kind") continue;  // of what, is the question
+    if (tail == ".name" || tail == ".kind") continue;  // alone it would not name its subject
     if (std::ranges::count_if(keys, [&](const std::string& other) { return ("." + other).ends_with(tail); }) == 1)
       return tail.substr(1);
   }

@@ -14,19 +14,19 @@ namespace rivulet {
 
 using ConfigKeys = std::vector<std::pair<std::string, std::string>>;  // key and its value as TOML
 
-// Of a stored configuration (RunRow::config) the keys that matter: without one of them it would say something else.
-// In its order. All keys of one that this program cannot read, such as a newer one's.
+// The keys of a stored configuration (RunRow::config) that matter, in its order: omitting one would change its meaning.
+// All its keys if this program cannot read it, such as a newer one's.
 ConfigKeys KeysThatMatter(const std::string& config);
 
-// The keys with different values in `runs`. A key without use in a run is not among its keys, and counts as its default
-// there.
+// The keys with different values in `runs`. A key that a run does not use is missing there, and counts as its
+// default.
 std::set<std::string> DifferingKeys(const std::vector<std::map<std::string, std::string>>& runs);
 
-// `key` as it is among `keys`, as short as it is clear: "learning_rate" of "client.optimizer.learning_rate" unless
-// another ends so, and "algorithm.name" whole.
+// The shortest unambiguous form of `key` among `keys`: "learning_rate" for "client.optimizer.learning_rate" unless
+// another key ends so, but "algorithm.name" in full.
 std::string ShortKey(const std::string& key, const std::set<std::string>& keys);
 
-// `"x"` as the text x, `3` as the integer, anything that is no plain value as its TOML; null of "".
+// `"x"` as the text x, `3` as the integer, any other value as its TOML; null for "".
 Cell CellOfToml(const std::string& value);
 
 }  // namespace rivulet

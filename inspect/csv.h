@@ -1,4 +1,4 @@
-// Tables as CSV (RFC 4180), a line ending with a line feed.
+// Tables as CSV (RFC 4180), with a line feed at the end of each line.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 namespace rivulet {
 
 std::string CsvField(const SqlShown& value);
-std::string CsvLine(const std::vector<std::string>& fields);  // whose fields are CSV already
-// A line of columns, then a line a row.
+std::string CsvLine(const std::vector<std::string>& fields);  // the fields are CSV already
+// The columns as the first line, then a line per row.
 std::string CsvOf(const SqlAnswer& answer);
 
 }  // namespace rivulet

@@ -19,7 +19,7 @@ constexpr char kVersion[] = "TensorBoard event files";
 
 bool IsEventFile(const fs::path& path) { return path.filename().string().find("tfevents") != std::string::npos; }
 
-// A run's id is a folder's name too, so it has the letters of one.
+// A run's id is also a folder's name, so it has only letters that are allowed there.
 std::string RunIdOf(const fs::path& folder, const fs::path& root) {
   const fs::path inside = folder.lexically_relative(root);
   std::string id =
@@ -34,7 +34,7 @@ std::string RunIdOf(const fs::path& folder, const fs::path& root) {
   return id.empty() ? "events" : id;
 }
 
-// As TOML writes it, like the keys of our own runs.
+// As TOML, like the keys of our own runs.
 std::string TextOf(const HyperParameter& value) {
   if (const auto* truth = std::get_if<bool>(&value)) return *truth ? "true" : "false";
   if (const auto* number = std::get_if<double>(&value)) return fmt::format("{}", *number);
@@ -50,7 +50,7 @@ std::string StatusOf(const std::optional<SummaryEnd>& end) {
   return end == SummaryEnd::kFailure ? "failed" : end == SummaryEnd::kRunning ? "interrupted" : "finished";
 }
 
-// Seconds since 1970 that can be written as a date. Negative ones, NaN, and milliseconds in their place are none.
+// Whether seconds since 1970 can be written as a date. Negative ones, NaN, and milliseconds cannot.
 bool IsTime(double seconds) {
   constexpr double kYear10000 = 253'402'300'800;
   return seconds > 0 && seconds < kYear10000;
@@ -61,8 +61,8 @@ double TimeOfFile(const fs::path& file) {
   return stat(file.c_str(), &info) == 0 ? static_cast<double>(info.st_mtime) : 1;
 }
 
-// Several files in one folder are one run that was begun again: their numbers are joined by time. One without a time
-// counts as earlier than any with one, and two of them by their order.
+// Several files in one folder are one restarted run: their numbers are joined by time. One without a time counts as
+// earlier than any with one; among those, their order counts.
 StatusOr<EventRun> ReadRun(const std::string& run_id, std::vector<fs::path> files) {
   EventRun made;
   std::optional<SummaryEnd> end;

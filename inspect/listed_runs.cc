@@ -12,7 +12,7 @@
 namespace rivulet {
 namespace {
 
-// As TOML writes it, or without its quotes; numbers by their value.
+// As TOML, or without its quotes; numbers by their value.
 bool Says(const Cell& cell, const std::string& wanted) {
   const Cell other = CellOfToml(wanted);
   if (cell == other) return true;
@@ -38,7 +38,7 @@ StatusOr<std::vector<ListedRun>> LoadListedRuns(History& history) {
   return runs;
 }
 
-// What a run has under a name: a column of the list, or a key of its configuration; null where it has no such key.
+// A run's value under a name: a column of the list, or a key of its configuration; null if it has no such key.
 Cell ValueUnder(const ListedRun& run, const std::string& name) {
   for (auto& [column, value] : Shown(run.row))
     if (column == name) return value;

@@ -45,7 +45,7 @@ StatusOr<NamedWeights> FirstValuesOf(Scenario scenario) {
   return WeightsOf(*first);
 }
 
-// Outputs that no node uses, and that are not for their effect alone.
+// Outputs that no node uses, without those of nodes that only have effects.
 std::vector<std::string> Leaves(const Graph& graph) {
   std::vector<bool> used(graph.nodes().size(), false);
   for (const auto& node : graph.nodes())
@@ -101,7 +101,7 @@ StatusOr<ModelSource> FromFolder(const std::string& folder) {
   RIVULET_ASSIGN_OR_RETURN(const std::string bytes, FileSystem::Default().ReadAll(weights));
   const StatusOr<SafetensorsContent> content = ParseSafetensors(bytes);
   if (!content.ok()) return Annotate(content.status(), weights);
-  // What `model import` wrote says which tensors the outputs are.
+  // `model import` stores the names of the output tensors.
   std::vector<std::string> outputs;
   for (const auto& [key, value] : content->metadata)
     if (key.starts_with("onnx.output.")) outputs.push_back(value);
@@ -110,7 +110,7 @@ StatusOr<ModelSource> FromFolder(const std::string& folder) {
   return source;
 }
 
-// Weights that the scenario names may be those of adapters too, and the merged ones take their place.
+// model.weights may have adapters too, and the merged weights then replace them.
 std::function<StatusOr<ModelDef>()> BaseOf(Scenario scenario) {
   if (scenario.model.lora.targets.empty()) return nullptr;
   scenario.model.lora = {};
@@ -146,7 +146,7 @@ StatusOr<ModelSource> FromPreset(const std::string& name) {
   return source;
 }
 
-// Of the base that a run's version says it is over; nothing of a version that says none.
+// The weights of the base that a run's version names; none if it names none.
 StatusOr<NamedWeights> BaseWeightsOf(const RunModel& run, const std::string& path) {
   RIVULET_ASSIGN_OR_RETURN(const std::string bytes, FileSystem::Default().ReadAll(run.path));
   const StatusOr<SafetensorsContent> content = ParseSafetensors(bytes);
@@ -162,7 +162,7 @@ StatusOr<NamedWeights> BaseWeightsOf(const RunModel& run, const std::string& pat
   const auto base = Base::Open(path);
   if (!base.ok()) return refuse(base.status());
   if (const Status same = CheckIsBase(**base, wanted); !same.ok()) return refuse(same);
-  std::set<std::string> stored;  // a base may have first values of what is trained
+  std::set<std::string> stored;  // a base may have initial values of trained variables
   for (const SafetensorsEntry& tensor : content->tensors) stored.insert(tensor.name);
   for (const Base::Tensor& tensor : (*base)->tensors()) {
     if (stored.contains(tensor.name)) continue;
@@ -173,8 +173,8 @@ StatusOr<NamedWeights> BaseWeightsOf(const RunModel& run, const std::string& pat
   return weights;
 }
 
-// The model that a run was configured with, and the weights that one of its rounds gave it: those that the round
-// measured, which of a run that averages its versions are the average's.
+// The model that a run was configured with, and its weights after one of its rounds, as measured: for a run that
+// averages its versions, the average.
 StatusOr<ModelSource> FromRun(const RunModel& run, std::optional<int64_t> cluster, const std::string& base) {
   StatusOr<Scenario> scenario =
       Scenario::ParseStored(run.config, fmt::format("the stored configuration of run {}", run.run_id));
@@ -191,7 +191,7 @@ StatusOr<ModelSource> FromRun(const RunModel& run, std::optional<int64_t> cluste
   };
   source.weights = [path = run.path, with_base] { return with_base(ReadSafetensors(path)); };
   const bool as_stored = !cluster && scenario->server.average == 0;
-  if (source.weights_alone && as_stored) return source;  // whether or not the first weights are still there
+  if (source.weights_alone && as_stored) return source;  // even if the initial weights are missing
   if (!base.empty()) scenario->model.base = base;
   StatusOr<ModelDef> model = ModelOf(*scenario);
   if (!model.ok()) return BlameModel(*scenario, model.status());
@@ -220,7 +220,7 @@ StatusOr<ModelSource> Load(const ModelSourceOptions& options) {
     StatusOr<ModelSource> preset = FromPreset(what);
     if (preset.ok() || !FileSystem::Default().Exists(db)) return preset;
     const StatusOr<RunModel> run = FindRunModel(db, what);
-    if (absl::IsNotFound(run.status())) return preset;  // nor a run, but the nearest preset is named
+    if (absl::IsNotFound(run.status())) return preset;  // not a run either; the error names the nearest preset
     if (!run.ok()) return run.status();
     return FromRun(*run, cluster, base);
   }
@@ -237,7 +237,7 @@ std::string ScoresOf(const ModelDef& model) {
   Node* root = loss->node;
   for (Node* node : model.graph.TopologicalOrder({&root, 1}))
     if (node->type().ends_with("SoftmaxCrossEntropyWithLogits")) return node->input(0).name();
-  // Of a model that is trained for numbers.
+  // A model of numeric targets.
   if (model.label.encoding == FeatureEncoding::kFloat && model.graph.Find("prediction") != nullptr) return "prediction";
   return "";
 }
@@ -247,7 +247,7 @@ StatusOr<NamedWeights> ReadSafetensors(const std::string& path) {
   const StatusOr<SafetensorsContent> content = ParseSafetensors(bytes);
   if (!content.ok()) return Annotate(content.status(), path);
   NamedWeights weights;
-  const std::set<std::string> servers = ServerTensors(content->metadata);  // a run's, and no weights of the model
+  const std::set<std::string> servers = ServerTensors(content->metadata);  // a run's server state, no weights
   for (const SafetensorsEntry& entry : content->tensors) {
     if (servers.contains(entry.name)) continue;
     Tensor value(entry.dtype, entry.shape);
@@ -298,7 +298,7 @@ StatusOr<ModelSource> LoadModelSource(const ModelSourceOptions& options) {
     if (!found.ok()) return Annotate(AsUsageError(found.status()), fmt::format("--output {}", output));
   }
   if (!options.weights.empty()) {
-    // Checked at once: a weight of no variable is a file of another model.
+    // Checked at once: a weight without a variable means another model's file.
     RIVULET_ASSIGN_OR_RETURN(const NamedWeights given, ReadSafetensors(options.weights));
     std::vector<std::string> names;
     for (const ModelVariable& variable : source.model.variables) names.push_back(variable.name);

@@ -17,38 +17,38 @@ namespace rivulet {
 struct ModelSourceOptions {
   // PRESET, SCENARIO.toml, FILE.pb, FILE.pbtxt, FILE.onnx, a folder of `model import`, or RUN[:ROUND] (run_model.h)
   std::string what;
-  std::string weights;                  // a safetensors file, such as those of a run's history; empty: the first values
-  std::vector<std::string> outputs;     // tensors; empty: the scores, or of a file what no node uses
+  std::string weights;                  // a safetensors file, such as those in a run's history; empty: the initial ones
+  std::vector<std::string> outputs;     // tensors; empty: the scores, or for a file the tensors that no node uses
   std::string db = "./rivulet.sqlite";  // the history that has the run
-  std::optional<int64_t> cluster = {};  // which of a run's models (run_model.h)
-  std::string base = {};                // where the base of a run over one is; "": where its model.base says
+  std::optional<int64_t> cluster = {};  // the index of one of a run's models (run_model.h)
+  std::string base = {};                // path of the base, if the run has one; "": the path in its model.base
 };
 
 using NamedWeights = std::vector<std::pair<std::string, Tensor>>;  // in order of declaration
 
 struct ModelSource {
   std::string title;  // as `what`
-  // Of a graph file without a loss only the graph and its variables.
+  // The model; for a graph file without a loss, only the graph and its variables.
   ModelDef model;
   bool has_loss = false;
-  bool weights_alone = false;  // there is no graph: clients train the run in their own way (model.arrays)
+  bool weights_alone = false;  // there is no graph: clients train the run with their own code (model.arrays)
   std::vector<std::string> outputs;
-  // Of a scenario or a run with adapters: the model without them. Null: it has none.
+  // For a scenario or a run with adapters: the model without them. Null: it has none.
   std::function<StatusOr<ModelDef>()> base;
-  // The values of all variables, but those that a weights file leaves out. FAILED_PRECONDITION: nothing gives them.
+  // The values of all variables, except those that a weights file omits. FAILED_PRECONDITION: there are no values.
   std::function<StatusOr<NamedWeights>()> weights;
 };
 
-// The same model without its adapters, whose products are added to the weights that they stand beside
-// (engine/models/lora.h). A usage error: it has no adapters. Others as ModelOf and MergeLora.
+// The same model without its adapters: their products are added to the weights that they extend (engine/models/lora.h).
+// A usage error: it has no adapters. Other errors as ModelOf and MergeLora.
 StatusOr<ModelSource> WithoutAdapters(const ModelSource& source);
 
-// A usage error: nothing of that name, an output that the graph has not. Others as Scenario::Load, ParseGraph,
+// A usage error: no model of that name, or an output that the graph lacks. Other errors as Scenario::Load, ParseGraph,
 // ImportOnnx.
 StatusOr<ModelSource> LoadModelSource(const ModelSourceOptions& options);
 
-// The tensor that the loss is computed from, which has a score for each class: "logits", or what goes into the
-// cross-entropy; "": none is known.
+// The tensor that the loss is computed from, with a score for each class: "logits", or the input of the cross-entropy;
+// "": none is known.
 std::string ScoresOf(const ModelDef& model);
 
 // The tensors of a safetensors file. DATA_LOSS and UNIMPLEMENTED as ParseSafetensors, with the path.

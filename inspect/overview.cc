@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kFailuresShown = 20;
 
-// Seconds from one time to a later one, as the history writes them.
+// Seconds from one time to a later one, in the history's format.
 double SecondsBetween(const std::string& from, const std::string& to) {
   const StatusOr<int64_t> begin = UnixMs(from), end = UnixMs(to);
   return begin.ok() && end.ok() ? static_cast<double>(std::max<int64_t>(*end - *begin, 0)) / 1000 : 0;
@@ -39,7 +39,7 @@ TimeSplit SplitOf(const RunOverview& run, const TaskTimes& tasks) {
   return time;
 }
 
-// Those that failed most, most first; how many they are the clients' sums tell.
+// The clients that failed most, most first; the clients' sums give their number.
 Status LoadClients(History& history, RunOverview& overview) {
   const std::string& run_id = overview.run.run_id;
   RIVULET_ASSIGN_OR_RETURN(overview.clients, history.ClientReliability(run_id));
@@ -77,7 +77,7 @@ StatusOr<std::vector<Curve>> LoadCurves(History& history, const std::string& run
   for (const char* scope : {"central", "federated"}) {
     RIVULET_ASSIGN_OR_RETURN(const auto metrics, history.Metrics(run_id, scope));
     std::map<std::string, Curve> by_name;
-    std::map<std::string, std::pair<int64_t, std::map<std::string, double>>> spreads;  // of which round
+    std::map<std::string, std::pair<int64_t, std::map<std::string, double>>> spreads;  // with its round
     for (const MetricRow& metric : metrics) {
       if (!metric.value) continue;
       if (std::ranges::count(metric.name, '/') > 1) {  // "evaluate/loss/p10"

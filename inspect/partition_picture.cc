@@ -58,7 +58,7 @@ std::string PartitionText(const PartitionSummary& summary) {
     text +=
         fmt::format("{:>{}} {:>9}  ", NameOrNumber(summary.names, summary.labels[label]), width, summary.totals[label]);
     for (const int64_t count : summary.counts[label]) {
-      // Whoever has any is seen.
+      // Any example at all gives a visible shade.
       const auto shade = count == 0 ? 0 : std::max<int64_t>(1, (4 * count + largest / 2) / largest);
       text += kShades[static_cast<size_t>(shade)];
     }
@@ -69,7 +69,7 @@ std::string PartitionText(const PartitionSummary& summary) {
 
 Picture PartitionPicture(const PartitionSummary& summary, const std::string& title) {
   const auto columns = static_cast<double>(summary.columns()), rows = static_cast<double>(summary.labels.size());
-  // Cells of whole points, as large as a page of about 900 by 500 lets them be.
+  // Cells of whole points, as large as a page of about 900 by 500 permits.
   const double width = std::clamp(std::floor(840 / columns), 1.0, 28.0);
   const double height = std::clamp(std::floor(420 / rows), 3.0, 28.0);
   const double left = 20 + std::min(6.5 * static_cast<double>(WidthOfNames(summary.names, 7)), 200.0), top = 130,
@@ -106,7 +106,7 @@ Picture PartitionPicture(const PartitionSummary& summary, const std::string& tit
     for (size_t column = 0; column < sizes.size(); ++column) {
       const int64_t count = summary.counts[label][column];
       if (count == 0) continue;
-      // The least that can be told from nothing.
+      // The lightest shade that differs visibly from white.
       const double share = std::max(0.08, static_cast<double>(count) / static_cast<double>(largest));
       picture
           .Rectangle(left + width * static_cast<double>(column), top + height * static_cast<double>(label), width,

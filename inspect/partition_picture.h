@@ -8,11 +8,11 @@
 
 namespace rivulet {
 
-// For a terminal: a few lines of numbers, then a row of shades for each label. Columns as in the summary.
+// Text for a terminal: a few lines of numbers, then a row of shades for each label. Columns as in the summary.
 std::string PartitionText(const PartitionSummary& summary);
 
-// Above, how many examples each column holds; below, a cell for each label and column, and what its shade means.
-// `title` may hold any text.
+// Above, the number of examples of each column; below, a cell for each label and column, and a legend for its shade.
+// `title` may be any text.
 Picture PartitionPicture(const PartitionSummary& summary, const std::string& title);
 
 }  // namespace rivulet

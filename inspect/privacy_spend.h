@@ -1,5 +1,5 @@
-// Sentences about the spend of a private run: both epsilons, with the unit and the neighbouring relation that they hold
-// for.
+// Sentences about the spend of a private run: both epsilons, with their unit and neighbouring
+// relation.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace rivulet {
 
-// Curves of the spend, which `metrics` has under these names.
+// Prefix of the spend's curves in `metrics`.
 inline constexpr char kPrivacyCurves[] = "privacy/";
 
-// Of the newest attempt with noise. Empty: the run has none.
+// Describes the spend after the newest attempt with noise. Empty: the run has none.
 std::vector<std::string> PrivacySentences(const RunOverview& page);
 
 }  // namespace rivulet

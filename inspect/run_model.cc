@@ -19,7 +19,7 @@ namespace {
 StatusOr<int64_t> BestRound(History& history, const std::string& run_id) {
   RIVULET_ASSIGN_OR_RETURN(const auto metrics, history.Metrics(run_id));
   for (const std::string_view name : kJudgingMetrics) {
-    std::optional<std::pair<double, int64_t>> best;  // higher is better; the earliest of several
+    std::optional<std::pair<double, int64_t>> best;  // higher is better; the earliest of equals
     for (const MetricRow& metric : metrics) {
       if (!metric.value || metric.name != name) continue;
       const double worth = LowerIsBetter(name) ? -*metric.value : *metric.value;
@@ -31,7 +31,7 @@ StatusOr<int64_t> BestRound(History& history, const std::string& run_id) {
                             run_id);
 }
 
-// How many models a version has: its own, and those of clusters 1, 2, …
+// The number of models in a version: its own, and those of clusters 1, 2, …
 int64_t ClustersOf(const ServerState& state) {
   int64_t count = 1;
   while (!state.flat(fmt::format("{}cluster_{}", kServerPrefix, count)).empty()) ++count;
@@ -79,8 +79,8 @@ StatusOr<RunModel> FindRunModel(const std::string& db, const std::string& what) 
         "the model of round {}{} of run '{}' was not kept; the models of rounds {} were (run.keep_models decides)",
         wanted, round == "best" ? ", the best," : "", run.run_id, Join(kept, ", "));
   }
-  // The history may have come with its models from elsewhere: a file is where its run's models lie, whatever a row
-  // says.
+  // The history may have been copied here with its models: the file is looked for in its run's models folder, for any
+  // path in the row.
   const std::string file = model->path.substr(model->path.rfind('/') + 1);
   const std::string folder = History::ModelsFolder(history->real_path(), run.run_id);
   return RunModel{run.run_id, wanted, JoinPath(FolderOf(history->real_path()), JoinPath(folder, file)), run.config};

@@ -21,19 +21,19 @@ struct RunModel {
   std::string config;  // of the run, as TOML
 };
 
-// Whether `what` can only be meant so: it says a round.
+// Whether `what` has a round, so that it can only have this form.
 bool NamesRound(std::string_view what);
 
-// RUN is a run's id or name or "latest", ROUND a number, "latest" (as without one: the newest that is kept) or "best":
-// by accuracy on the test set, or else by the least loss there. NOT_FOUND: no such history, run or round.
-// FAILED_PRECONDITION: that round's model was not kept, which says which are; no round was evaluated.
+// RUN is a run's id or name or "latest", ROUND a number, "latest" (also the default: the newest stored one) or "best":
+// by accuracy on the test set, or else by loss there. NOT_FOUND: no such history, run or round. FAILED_PRECONDITION:
+// that round's model was not stored (lists the stored ones), or no round was evaluated.
 StatusOr<RunModel> FindRunModel(const std::string& db, const std::string& what);
 
 inline constexpr char kClusterHelp[] = "of several models that a run has, such as of `ifca`, that of cluster K [0]";
 
-// What is in its file, and what its round measured: of a run that averages its versions (server.average) the average,
-// of one that has several models that of `cluster`, as `train/cluster` counts them. A usage error: there is no such
-// cluster, or the run has one model; others as ReadServerState, with the path.
+// Reads the model that the round measured: for a run that averages its versions (server.average) the average, for one
+// with several models that of `cluster`, numbered as in `train/cluster`. A usage error: there is no such cluster, or
+// the run has one model. Other errors as ReadServerState, with the path.
 StatusOr<std::shared_ptr<const Model>> ReadRunModel(const RunModel& run, std::shared_ptr<const ModelLayout> layout,
                                                     std::optional<int64_t> cluster);
 

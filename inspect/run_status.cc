@@ -11,9 +11,9 @@
 
 namespace rivulet {
 
-// Asked with a shared lock that is let go at once and never waited for: whoever takes the run over in that instant is
-// told that it is taken, and that is all the harm there is. A file that cannot be opened to read tells nothing, and the
-// row is believed.
+// Checks with a shared lock that is released at once and never waited for. A process that takes the run over at
+// that moment is refused, which is the only harm. If the file cannot be opened for reading, the row's status
+// applies.
 std::string StatusNow(const std::string& real_path, const std::string& run_id, const std::string& status) {
   if (status != "running") return status;
   const std::string lock = JoinPath(FolderOf(real_path), JoinPath(History::ModelsFolder(real_path, run_id), "lock"));

@@ -7,7 +7,7 @@
 
 namespace rivulet {
 
-// "▁▃▅▆▇█": at most `width` marks, each the mean of the values that fall on it, from the least to the greatest of them.
+// "▁▃▅▆▇█": at most `width` marks, each the mean of its values, scaled from the lowest to the highest mark.
 std::string Sparkline(std::span<const double> values, size_t width);
 
 }  // namespace rivulet

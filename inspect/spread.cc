@@ -7,7 +7,7 @@
 
 namespace rivulet {
 
-// One run has no deviation, and a zero would read as one.
+// One run has no deviation, and a zero would look like one.
 std::string Spread::Text() const {
   return runs == 1 ? MetricText(mean) : fmt::format("{} ± {}", MetricText(mean), MetricText(deviation));
 }
@@ -28,7 +28,7 @@ std::string FirstMetric(const std::vector<std::string>& known) {
   return known.empty() ? "" : known.front();
 }
 
-// What a run is, but for its seed: a name chooses nothing.
+// The name of a run has no effect on its results.
 std::vector<std::vector<size_t>> EqualButForSeed(const std::vector<std::map<std::string, std::string>>& runs) {
   std::vector<std::vector<size_t>> groups;
   std::map<std::map<std::string, std::string>, size_t> known;

@@ -12,14 +12,14 @@
 namespace rivulet {
 
 struct StoredFiles {
-  int64_t versions = 0;      // that are kept
+  int64_t versions = 0;      // that are stored
   std::string model_digest;  // of the newest of them
   std::optional<Digest> base;
 };
 
 // Reads the versions of rounds `first` to `last` of a run, and its base, and compares their digests with the history's
-// and the plan's. `scenario` is the run's, and says where the base is. FAILED_PRECONDITION: no version of these rounds
-// is kept, or the base is another. DATA_LOSS: a version's digest differs, or the plan is damaged. Others as
+// and the plan's. `scenario` is the run's, and has the base's path. FAILED_PRECONDITION: no version of these rounds is
+// stored, or the base is another. DATA_LOSS: a version's digest differs, or the plan is damaged. Others as
 // PlanOfStoredRun, ReadServerState, Base::Open.
 StatusOr<StoredFiles> CheckStoredFiles(const std::string& db, const std::string& run_id, const Scenario& scenario,
                                        int64_t first, int64_t last);

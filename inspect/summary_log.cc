@@ -25,7 +25,7 @@ Status SummaryLog::Begin(const std::string& logdir, const std::string& db, const
     RIVULET_ASSIGN_OR_RETURN(start.hyperparameters, HyperParametersOf(*history_, run_id));
     RIVULET_ASSIGN_OR_RETURN(const auto models, ModelSummaries::Open(*history_, run, 0));
     start.graph_def = models->graph_def();
-    // What was there before is in the file that was written then.
+    // Earlier rounds are in the file that was written then.
     RIVULET_ASSIGN_OR_RETURN(const SqlAnswer newest,
                              history_->Ask("SELECT coalesce(max(round), 0) FROM rounds WHERE run_id = ?", {run_id}));
     clients_told_ = std::get<int64_t>(newest.rows[0][0]);
@@ -66,8 +66,8 @@ Status SummaryLog::AddClients(History& history, int64_t most) {
   return absl::OkStatus();
 }
 
-// Rows of a round are written after it has been told of, and whoever tells of it must not wait: what is there by now is
-// read, at most once a second and a few rounds at a time. What is left over comes with the end.
+// A round's rows are written after its report, and the reporting thread must not wait. So existing rows are read, at
+// most once a second and a few rounds at a time; the rest is read at the end.
 void SummaryLog::AddClientsNow() {
   constexpr int64_t kRounds = 20;
   MutexLock lock(reading_);
@@ -81,7 +81,7 @@ void SummaryLog::AddClientsNow() {
 }
 
 Status SummaryLog::AddEnd(const std::string& db, const std::string& run_id) {
-  constexpr size_t kPictures = 1;  // whoever waits for the end of the run waits for each of them
+  constexpr size_t kPictures = 1;  // each of them delays the end of the run
   RIVULET_ASSIGN_OR_RETURN(const auto history, History::Open(db, History::Access::kReadOnly));
   RIVULET_ASSIGN_OR_RETURN(const RunRow run, history->ResolveRun(run_id));
   RIVULET_ASSIGN_OR_RETURN(const auto models,

@@ -23,7 +23,7 @@ constexpr size_t kModelsSummarised = 12;
 constexpr int64_t kModelBytesSummarised = 512'000'000;
 constexpr double kPictureScale = 1.5;  // pixels a point
 
-// The one table of what a round's tags mean; of a row of the history and of what a run tells as it goes.
+// The one table of a round's tags, for a row of the history and for a running run's report.
 template <typename Round>
 SummaryEvent SummaryOfRound(const Round& round) {
   SummaryEvent event{.step = round.round, .scalars = {}};
@@ -37,14 +37,14 @@ SummaryEvent SummaryOfRound(const Round& round) {
   return event;
 }
 
-// Where data lie and what is kept is no reason for what is learnt.
+// Paths and storage settings do not affect results.
 bool BearsOnLearning(const std::string& key) {
   for (const char* part : {"algorithm.", "client.", "server.", "update.", "privacy.", "model.", "data.partition."})
     if (key.starts_with(part)) return true;
   return key == "run.seed";
 }
 
-// Runs kept models over the test set of their run.
+// Runs stored models over the test set of their run.
 struct Confusions {
   std::shared_ptr<const Plan> plan;
   std::shared_ptr<const Dataset> test;
@@ -73,7 +73,7 @@ class KeptModelSummaries final : public ModelSummaries {
   KeptModelSummaries(std::string run_id, std::map<int64_t, std::string> paths, std::shared_ptr<const Plan> plan)
       : run_id_(std::move(run_id)), paths_(std::move(paths)), plan_(std::move(plan)) {}
 
-  // What is missing for pictures is no error: all else is told without them.
+  // A missing file for pictures is no error: everything else is written without them.
   void PreparePictures(const RunRow& run, size_t most) {
     if (most == 0 || paths_.empty()) return;
     const auto missing = [this](std::string what) { why_no_pictures_ = std::move(what); };
@@ -136,10 +136,10 @@ class KeptModelSummaries final : public ModelSummaries {
  private:
   const std::string run_id_;
   const std::map<int64_t, std::string> paths_;  // of its models' files, by round
-  const std::shared_ptr<const Plan> plan_;      // null: none was kept
+  const std::shared_ptr<const Plan> plan_;      // null: none was stored
   std::string why_no_pictures_;
   std::optional<Confusions> confusions_;
-  int64_t pictures_from_ = 0;  // the first round that has one
+  int64_t pictures_from_ = 0;  // the first round with a picture
   std::map<std::string, std::vector<float>> last_;
   int64_t last_round_ = -1;
 };
@@ -201,7 +201,7 @@ StatusOr<std::unique_ptr<ModelSummaries>> ModelSummaries::Open(History& history,
   for (auto model = models.rbegin(); model != models.rend() && paths.size() < kModelsSummarised; ++model) {
     if (model->path.empty()) continue;
     const std::string path = JoinPath(FolderOf(history.real_path()), model->path);
-    if (!FileSystem::Default().Exists(path)) continue;  // the history came here without it
+    if (!FileSystem::Default().Exists(path)) continue;  // the history was copied without it
     if (bytes += model->bytes; bytes > kModelBytesSummarised && !paths.empty()) break;
     paths[model->round] = path;
   }

@@ -1,4 +1,4 @@
-// One client in a run.
+// The page of one client in a run.
 #include <algorithm>
 
 #include "engine/base/quantities.h"
@@ -30,7 +30,7 @@ StatusOr<std::string> ClientHistoryPage(const PlacedRun& placed, const std::stri
                     fmt::format("<ul><li>{} failed, {} refused, {} dropped</li></ul>", totals->failed, totals->refused,
                                 totals->dropped),
                     failed > 0 ? "attention" : "healthy");
-  // The sum over tasks counts an example once a task: what a client has is what one task says.
+  // The sum over tasks counts an example once per task; one task's number is the client's.
   const int64_t examples = totals->folded == 0 ? 0 : totals->examples / totals->folded;
   cards += CardHtml("Examples", totals->folded == 0 ? "–" : fmt::format("{} <small>a task</small>", examples),
                     fmt::format("<ul><li class=\"faint\">{} over all its tasks</li></ul>", totals->examples));

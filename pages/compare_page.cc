@@ -1,4 +1,4 @@
-// What differs between runs, and what came of it.
+// The page of differences between runs, and of their results.
 #include <algorithm>
 
 #include "federated/evaluation/evaluator.h"
@@ -10,7 +10,7 @@
 namespace rivulet {
 namespace {
 
-// "0.9712 ± 0.0031", and the best below.
+// "0.9712 ± 0.0031", with the best below.
 std::string Result(const Spread& last, const Spread& best) {
   if (last.runs == 0) return "";
   return fmt::format("{}<span class=\"id\">best {}</span>", last.Text(), best.Text());

@@ -16,7 +16,7 @@ std::vector<const Curve*> CurvesOf(const Comparison& comparison, const ComparedS
   return curves;
 }
 
-// "fedprox"; of several settings of one name "fedprox, mu = 0.1".
+// "fedprox"; for several settings of one name "fedprox, mu = 0.1".
 void Name(Comparison& comparison) {
   std::map<std::string, size_t> names;
   for (const ComparedSetting& setting : comparison.settings)
@@ -35,7 +35,7 @@ void Name(Comparison& comparison) {
   }
 }
 
-// What is asked first stands first: the test set, then others. How far a value may be off is of least interest.
+// The most important metrics come first: the test set's, then others. Error bounds come last.
 int RankOf(const std::string& metric) {
   if (metric.ends_with("_bound")) return 4;
   if (metric == "test/accuracy") return 0;
@@ -90,7 +90,7 @@ Spread BestOf(const Comparison& comparison, const ComparedSetting& setting, cons
 Chart ComparisonChart(const Comparison& comparison, const std::string& metric) {
   Chart chart{.title = metric, .x_label = "round", .series = {}};
   for (const ComparedSetting& setting : comparison.settings) {
-    ChartSeries& series = chart.series.emplace_back();  // an empty one too: colours go by settings
+    ChartSeries& series = chart.series.emplace_back();  // even if empty: colours follow the settings
     series.label = setting.label;
     for (const auto& [round, value] : MeanCurve(CurvesOf(comparison, setting, metric))) {
       const auto x = static_cast<double>(round);

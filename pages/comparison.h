@@ -21,15 +21,15 @@ struct ComparedRun {
 };
 
 struct ComparedSetting {
-  std::string label;         // the name that its runs share, and where two settings share one what differs
-  std::vector<size_t> runs;  // places in Comparison::runs
+  std::string label;         // the name that its runs share; if settings share a name, with their differences
+  std::vector<size_t> runs;  // indices into Comparison::runs
 };
 
 struct Comparison {
   std::vector<ComparedRun> runs;
   std::vector<ComparedSetting> settings;
   std::vector<std::string> metrics;
-  std::set<std::string> differing;  // keys that tell settings apart, but for names and seeds
+  std::set<std::string> differing;  // keys that distinguish settings, except names and seeds
 };
 
 // INVALID_ARGUMENT: fewer than two runs.
@@ -39,7 +39,7 @@ StatusOr<Comparison> LoadComparison(std::span<const PlacedRun> runs);
 Spread LastOf(const Comparison& comparison, const ComparedSetting& setting, const std::string& metric);
 Spread BestOf(const Comparison& comparison, const ComparedSetting& setting, const std::string& metric);
 
-// A line a setting, the mean over its runs, and a band of one standard deviation where it has several.
+// A line per setting, the mean over its runs, with a band of one standard deviation if it has several.
 Chart ComparisonChart(const Comparison& comparison, const std::string& metric);
 
 }  // namespace rivulet

@@ -10,15 +10,15 @@
 
 namespace rivulet {
 
-// Whole tables, under the names of the history's columns where they are rows of it. `request`'s `of` says which: of the
-// first of `runs` "rounds", "clients", "tasks" (with `round` or `client`), "log", "configuration" (keys other than
-// their defaults) or "layers"; of all of them "curve" (with `metric`), "results" or "differences". INVALID_ARGUMENT:
-// there is no table or picture of that name. NOT_FOUND: its run, round, client or metric is unknown.
+// Complete tables, with the history's column names for its rows. `of` in `request` selects one: of the first of `runs`
+// "rounds", "clients", "tasks" (with `round` or `client`), "log", "configuration" (keys without their defaults) or
+// "layers"; of all of them "curve" (with `metric`), "results" or "differences". INVALID_ARGUMENT: there is no table or
+// picture of that name. NOT_FOUND: its run, round, client or metric is unknown.
 StatusOr<std::string> TableCsv(std::span<const PlacedRun> runs, const HttpRequest& request);
-// Every run of a history: how it stands, what it reached, and the keys that differ.
+// Every run of a history: its status, its results, and the differing keys.
 StatusOr<std::string> RunsCsv(History& history);
 
-// "curve" (with `metric`; of several runs as a comparison draws it), "rounds", "tasks", "train_loss", "update_norm",
+// "curve" (with `metric`; for several runs as in a comparison), "rounds", "tasks", "train_loss", "update_norm",
 // "staleness", "round" (with `round`), "client" (with `client`), "norms", "changes", "labels". Errors as above.
 StatusOr<Picture> NamedPicture(std::span<const PlacedRun> runs, const HttpRequest& request);
 

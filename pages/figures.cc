@@ -11,13 +11,13 @@
 namespace rivulet {
 namespace {
 
-constexpr double kBroad = 800;     // points, of pictures that a page shows as broad as it is
+constexpr double kBroad = 800;     // points, of full-width pictures
 constexpr size_t kStretches = 60;  // of a curve's points in data-plot, as many as are drawn
 
-// As many digits as anybody reads: they are most of a page.
+// Few digits, since numbers are most of a page's size.
 std::string JsonNumber(double number) { return std::isfinite(number) ? fmt::format("{:.5g}", number) : "null"; }
 
-// What the script draws a chart from, as JSON.
+// The data from which the script draws a chart, as JSON.
 std::string PlotData(const Chart& chart) {
   const ChartFrame frame = FrameOf(chart);
   std::string series_text;

@@ -1,4 +1,4 @@
-// Which client holds how many examples of which label: what a run's configuration deals, where its data are here.
+// The page of each client's labels, by a run's configuration, if its data are here.
 #include "engine/data/record_files.h"
 #include "federated/scenario/scenario.h"
 #include "inspect/partition_picture.h"
@@ -16,7 +16,7 @@ constexpr int64_t kColumnsOfLabels = 200;
 
 }  // namespace
 
-// Data sets are only read here: those that a run would make first are not made for a page.
+// Data sets are only read: a page does not generate data that a run would generate.
 StatusOr<PartitionSummary> LabelsOf(History& history, const std::string& name) {
   RIVULET_ASSIGN_OR_RETURN(const RunRow run, history.ResolveRun(name));
   RIVULET_ASSIGN_OR_RETURN(

@@ -10,12 +10,12 @@
 namespace rivulet {
 namespace {
 
-constexpr size_t kModelsRead = 12;                // the newest that are kept
+constexpr size_t kModelsRead = 12;                // the newest stored ones
 constexpr int64_t kModelBytesRead = 512'000'000;  // of all of them
 
-// Of one tensor in one version.
+// Measures of one tensor in one version.
 struct LayerMeasures {
-  double norm = 0, change = 0;  // of its values; of what differs from the version before
+  double norm = 0, change = 0;  // of its values; of the difference from the previous version
   double zeros = 0;             // share
 };
 
@@ -80,7 +80,7 @@ StatusOr<LayerReport> LoadLayerReport(History& history, const std::string& name_
     const auto& of_layer = measures[name];
     const LayerMeasures& newest = of_layer.back().second;
     report.layers.push_back({name, shape, newest.norm, newest.change, newest.zeros});
-    if (report.norms.series.size() >= kColours.size()) continue;  // more lines than colours tell nothing
+    if (report.norms.series.size() >= kColours.size()) continue;  // more lines than colours would be indistinguishable
     ChartSeries& norm = report.norms.series.emplace_back();
     ChartSeries& change = report.changes.series.emplace_back();
     norm.label = change.label = name;

@@ -12,7 +12,7 @@ namespace rivulet {
 
 struct LayerRow {
   std::string tensor, shape;               // name; type and shape
-  double norm = 0, change = 0, zeros = 0;  // of its values; of the difference from the version before; a share
+  double norm = 0, change = 0, zeros = 0;  // of its values; of the difference from the previous version; a share
 };
 
 struct LayerReport {
@@ -23,7 +23,7 @@ struct LayerReport {
   Chart norms, changes;          // of the first layers, as many as there are colours
 };
 
-// Reads the newest twelve versions, half a gigabyte at most. NOT_FOUND: the history keeps none.
+// Reads the newest twelve versions, half a gigabyte at most. NOT_FOUND: the history has no stored ones.
 StatusOr<LayerReport> LoadLayerReport(History& history, const std::string& run);
 
 }  // namespace rivulet

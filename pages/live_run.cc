@@ -17,13 +17,13 @@ namespace rivulet {
 namespace {
 
 constexpr size_t kRoundsShown = 12, kEventsShown = 30, kClientsNamed = 8, kLostNamed = 3;
-// Between two states that one browser is sent. Of a round's close it hears within this and the time to draw the curves.
+// The least time between two states for one browser. It gets a round's end within this time and that of drawing curves.
 constexpr std::chrono::milliseconds kBetweenStates{50};
 constexpr std::chrono::seconds kFarewellOfPages{1};
 
 }  // namespace
 
-// The state of now whenever there is another, and after the run's end one last time.
+// Sends the present state after each change, and a last one after the run's end.
 class LiveStream final : public HttpStream {
  public:
   explicit LiveStream(LiveRun& run) : run_(run) {
@@ -39,7 +39,7 @@ class LiveStream final : public HttpStream {
   std::optional<std::string> Next(std::chrono::milliseconds patience) override {
     if (ended_) return std::nullopt;
     if (!run_.AwaitChange(seen_, patience)) return "";
-    // What changes meanwhile is part of the state that is sent then.
+    // Changes until then are part of the sent state.
     const auto due = sent_ + kBetweenStates;
     if (const auto now = std::chrono::steady_clock::now(); now < due) std::this_thread::sleep_for(due - now);
     const std::shared_ptr<const LiveRun::Shown> shown = run_.Show();
@@ -63,7 +63,7 @@ class LiveStream final : public HttpStream {
   uint64_t seen_ = 0;
   bool ended_ = false;
   std::chrono::steady_clock::time_point sent_;
-  std::map<std::string, std::string> last_;  // what the browser has in each place
+  std::map<std::string, std::string> last_;  // the browser's content of each place
 };
 
 void LiveRun::Changed() {
@@ -73,7 +73,7 @@ void LiveRun::Changed() {
 
 void LiveRun::AddPoints(int64_t round, const std::map<std::string, double>& values) {
   for (const auto& [name, value] : values) {
-    if (std::ranges::count(name, '/') > 1) continue;  // how clients are spread
+    if (std::ranges::count(name, '/') > 1) continue;  // distributions over clients
     auto curve = std::ranges::find(curves_, name, &Curve::name);
     if (curve == curves_.end()) {
       curves_.push_back({.name = name, .points = {}, .lower_is_better = LowerIsBetter(name)});
@@ -140,7 +140,7 @@ void LiveRun::Observe(CoordinatorObserver& observer) {
 void LiveRun::Begin(std::string run_id, std::vector<Curve> before) {
   MutexLock lock(mutex_);
   run_id_ = std::move(run_id);
-  // Rounds may have closed since the run was first observed: they go on behind those that were read.
+  // Rounds may have closed since the run was first observed: they follow those that were read.
   const std::vector<Curve> since = std::exchange(curves_, std::move(before));
   for (const Curve& curve : curves_) committed_ = std::max(committed_, curve.points.back().first);
   for (const Curve& curve : since)
@@ -225,7 +225,7 @@ std::string LiveRun::LogHtml() const {
   return "<h3>Log of this process, newest first</h3>\n" + EventsTable({log_.begin(), log_.end()});
 }
 
-// The curves are drawn without the run's lock, from a copy: they take milliseconds, and the run has rounds to close.
+// The curves are drawn without the run's lock, from a copy: this takes milliseconds, and the run must not wait.
 std::shared_ptr<const LiveRun::Shown> LiveRun::Show() {
   MutexLock showing(showing_);
   auto next = std::make_shared<Shown>();

@@ -20,32 +20,32 @@
 
 namespace rivulet {
 
-// Thread-safe.
+// State of one run for its live page. Thread-safe.
 class LiveRun {
  public:
   explicit LiveRun(int64_t rounds) : rounds_wanted_(rounds) {}
 
-  // Adds to what `observer` does already; must outlive the coordinator.
+  // Adds its handlers to those of `observer`; must outlive the coordinator.
   void Observe(CoordinatorObserver& observer);
-  // Once it has its id. `before`: the curves of the rounds before, where it is resumed.
+  // Call it once the run has an id. `before`: the curves of earlier rounds, if it is resumed.
   void Begin(std::string run_id, std::vector<Curve> before);
-  // It has ended, as `sentence` says. Gives streams up to a second to say so.
+  // The run has ended, as described by `sentence`. Gives streams up to a second to send it.
   void End(const std::string& sentence);
 
   // A stream for one browser; this must outlive it.
   std::unique_ptr<HttpStream> Open();
   std::string run_id() const;
-  // The part of the run's page that the feed renews.
+  // The part of the run's page that the feed updates.
   std::string Panel();
 
  private:
   friend class LiveStream;
   using SteadyClock = std::chrono::steady_clock;
-  // Content of a page by the ids of its places, and the number of the state.
+  // Content of a page by the ids of its places, and the state's number.
   struct Shown {
     uint64_t change = 0;
     bool ended = false;
-    int64_t closed_unix_ms = 0;  // when the newest of its rounds closed; 0: none has
+    int64_t closed_unix_ms = 0;  // time of the end of its newest closed round; 0: none
     std::map<std::string, std::string> places;
   };
 
@@ -55,9 +55,9 @@ class LiveRun {
   std::string StateHtml() const REQUIRES(mutex_);
   std::string RoundsHtml() const REQUIRES(mutex_);
   std::string LogHtml() const REQUIRES(mutex_);
-  // The newest state, made at the first request.
+  // The newest state, computed at the first request.
   std::shared_ptr<const Shown> Show();
-  // Blocks until there is another state than `seen`, or it has ended; false: neither within `patience`.
+  // Blocks until the state differs from `seen`, or the run has ended; false: neither happened within `patience`.
   bool AwaitChange(uint64_t seen, std::chrono::milliseconds patience);
 
   const int64_t rounds_wanted_;
@@ -69,7 +69,7 @@ class LiveRun {
   int64_t streams_ GUARDED_BY(mutex_) = 0;
   int64_t round_ GUARDED_BY(mutex_) = 0, folded_ GUARDED_BY(mutex_) = 0, selected_ GUARDED_BY(mutex_) = 0;
   int64_t committed_ GUARDED_BY(mutex_) = 0, closed_unix_ms_ GUARDED_BY(mutex_) = 0;
-  std::vector<std::string> offered_ GUARDED_BY(mutex_);  // of this round, the first that were drawn
+  std::vector<std::string> offered_ GUARDED_BY(mutex_);  // the first selected clients of this round
   int64_t offers_ GUARDED_BY(mutex_) = 0;
   std::deque<RoundReport> newest_ GUARDED_BY(mutex_);  // newest first
   std::deque<EventRow> log_ GUARDED_BY(mutex_);        // newest first

@@ -1,4 +1,4 @@
-// The models that a run keeps.
+// The page of a run's stored models.
 #include <algorithm>
 
 #include "engine/base/join.h"

@@ -101,7 +101,7 @@ std::string HtmlTable(const std::vector<std::string>& titles, const std::vector<
     std::string title = titles[column].substr(0, titles[column].size() - (number(column) ? 1 : 0));
     if (title.starts_with('?')) title.erase(0, 1);
     const char* const aligned = number(column) ? " class=\"n\"" : "";
-    // A row's first cell names it on a narrow screen; a number alone would not.
+    // A row's first cell is its title on a narrow screen, but a number needs its column's title.
     const bool named = column > 0 || number(column);
     cells.push_back(
         fmt::format("<td{}{}>", aligned, named ? fmt::format(" data-is=\"{}\"", XmlText(title)) : std::string()));
@@ -150,13 +150,13 @@ std::string WhyHtml(const std::string& reason) {
 }
 
 std::string Chip(const std::string& name, const std::string& value) {
-  const std::string whole = value.empty() ? "" : fmt::format(" title=\"{}\"", XmlText(value));  // a list cuts it
+  const std::string whole = value.empty() ? "" : fmt::format(" title=\"{}\"", XmlText(value));  // a list truncates it
   return fmt::format("<span class=\"chip\"{}>{}{}{}</span>", whole, XmlText(name),
                      name.empty() || value.empty() ? "" : " ",
                      value.empty() ? "" : fmt::format("<b>{}</b>", XmlText(value)));
 }
 
-// "2025-01-31 14:25 UTC", and to the second in the tooltip.
+// "2025-01-31 14:25 UTC", with the full time in the tooltip.
 std::string TimeHtml(const std::string& utc) {
   if (utc.size() < 19 || utc[10] != 'T') return XmlText(utc);
   std::string text = utc.substr(0, 19);

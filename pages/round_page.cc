@@ -1,4 +1,4 @@
-// The clients of a round.
+// The page of a round's clients.
 #include <algorithm>
 
 #include "engine/base/quantities.h"

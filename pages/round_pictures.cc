@@ -29,7 +29,7 @@ void AddLegend(Picture& picture, double x, double y, double step, std::span<cons
   }
 }
 
-// One or some attempts, one after another.
+// One attempt, or several consecutive ones.
 struct RoundsBar {
   std::array<double, 3> stages{};
   int64_t first = 0, last = 0;  // rounds
@@ -53,7 +53,7 @@ std::vector<RoundsBar> BarsOf(const std::vector<RoundRow>& attempts) {
   return bars;
 }
 
-// What the newest attempts' tasks say of one client.
+// One client's tasks in the newest attempts.
 struct ClientLane {
   std::string client_id;
   std::vector<const TaskInTime*> tasks;
@@ -83,8 +83,8 @@ std::vector<ClientLane> LanesOf(const std::vector<TaskInTime>& tasks) {
   return lanes;
 }
 
-// Since when it was worked on, in seconds after `origin_unix_ms`. A task that took longer than the attempt that it
-// ended in had begun before that.
+// When its work began, in seconds after `origin_unix_ms`. A task that took longer than the attempt in which it ended
+// had begun before that.
 double BeganAt(const TaskInTime& task, int64_t origin_unix_ms) {
   const auto after = [&](int64_t unix_ms) { return static_cast<double>(unix_ms - origin_unix_ms) / 1000; };
   return std::max(0.0, std::min(after(task.started_unix_ms), after(task.finished_unix_ms) - SecondsOf(PartsOf(task))));
@@ -105,7 +105,7 @@ Picture LanesPicture(std::span<const ClientLane> lanes, const std::vector<TaskIn
   Picture picture{.width = 720, .height = bottom + 28, .label = "tasks of the newest rounds over time", .marks = {}};
   AddPartsLegend(picture, kNames);
   picture.Text(kNames + 330, 16, "\u2717 failed");
-  std::map<std::pair<int64_t, int64_t>, int64_t> attempts;  // round and attempt, and when it began
+  std::map<std::pair<int64_t, int64_t>, int64_t> attempts;  // round and attempt, with the time of its begin
   for (const TaskInTime& task : tasks) attempts[{task.round, task.attempt}] = task.started_unix_ms;
   double labelled = -100;
   for (const auto& [attempt, started] : attempts) {
@@ -175,7 +175,7 @@ double AddPartsBar(Picture& picture, double x, double y, double height, double s
     if (width > kSeen) picture.Rectangle(x, y, width, height, kPartColours[i]);
     x += width;
   }
-  // One place to point at, over all of it, and wide enough to be hit.
+  // One area for the pointer over the whole task, at least wide enough to be hit.
   Mark& over = picture.Rectangle(begin, y, std::max(x - begin, 2.0), height, kPartColours[1]);
   if (x - begin > kSeen) over.opacity = 0.001;
   over.title = title;

@@ -37,7 +37,7 @@ std::string HealthCard(const RunOverview& run, const Health& health) {
   }
   size_t said = 0;
   for (const std::string& reason : health.reasons) {
-    if (run.run.status == "failed" && reason == run.run.reason) continue;  // it stands above the cards
+    if (run.run.status == "failed" && reason == run.run.reason) continue;  // it is shown above the cards
     if (said++ < kReasonsShown) items += Item(XmlText(reason));
   }
   int64_t tasks = 0, folded = 0;
@@ -71,7 +71,7 @@ std::string ResultCard(const RunOverview& run) {
                   SparklineSvg(*first, kCardWidth) + "<ul>" + items + "</ul>");
 }
 
-// Of the clients whose newest tasks were folded the one that took longest for one.
+// The client with the longest task, among those whose newest tasks were aggregated.
 std::pair<std::string, double> Slowest(const std::vector<TaskInTime>& tasks) {
   std::map<std::string, std::pair<double, int64_t>> by_client;
   for (const TaskInTime& task : tasks) {

@@ -12,8 +12,8 @@
 namespace rivulet {
 
 struct FailingClients {
-  int64_t seen = 0, failing = 0;            // clients with a task; with one that failed or was refused
-  std::vector<ClientReliabilityRow> worst;  // those that failed most, a few
+  int64_t seen = 0, failing = 0;                              // clients with a task; with a failed or refused one
+  std::vector<ClientReliabilityRow> worst;                    // a few that failed most
   std::vector<std::pair<std::string, std::string>> excluded;  // a client and its status: banned or removed
 };
 StatusOr<FailingClients> LoadFailingClients(History& history, const std::string& run_id);

@@ -22,7 +22,7 @@ namespace {
 
 constexpr size_t kEventsOfAPage = 100;  // the newest
 
-// What the run is: its name and how it stands, and a line of facts.
+// The run's name, its status, and a line of facts.
 std::string Heading(const RunOverview& page, const std::map<std::string, std::string>& keys, const std::string& status,
                     const std::string& place) {
   std::string html = fmt::format("<div class=\"title\"><h1>{}</h1>{}", XmlText(page.run.name), StatusHtml(status));
@@ -58,7 +58,7 @@ std::string Places(bool has_tasks, bool has_updates) {
   return html + "<a href=\"#configuration\">Configuration</a><a href=\"#log\">Log</a></nav>\n";
 }
 
-// To any round and any client of those that a leaf does not show.
+// A form to go to any round or client that the shown table page omits.
 std::string GoTo(const std::string& place, int64_t last_round, bool has_clients) {
   const auto form = [&](const char* page, const std::string& field) {
     return fmt::format(
@@ -106,7 +106,7 @@ std::string RoundsTable(const RunOverview& page, int64_t first_round, const std:
                    rows);
 }
 
-// Those that give most to think about come first.
+// The clients with the most problems come first.
 StatusOr<std::string> ClientsTable(History& history, const std::string& run_id, size_t clients, int64_t first_client,
                                    const std::string& place) {
   if (clients == 0) return std::string();

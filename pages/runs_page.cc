@@ -48,7 +48,7 @@ bool Matches(const ListedRun& run, const RunsQuery& query) {
   return true;
 }
 
-// By what a column shows; runs without it come last either way.
+// Sorts by a column's values; runs without one come last in either order.
 void Sort(std::vector<ListedRun>& runs, const RunsQuery& query) {
   const auto value = [&](const ListedRun& run) -> Cell {
     if (query.sort == "run") return run.row.name;
@@ -70,7 +70,7 @@ void Sort(std::vector<ListedRun>& runs, const RunsQuery& query) {
   });
 }
 
-// Where a list with `query` is, but for its leaf.
+// The address of a list with `query`, except its page.
 std::string Address(const RunsQuery& query, const std::string& sort, bool ascending) {
   std::string address = fmt::format("/?sort={}&order={}", UrlText(sort), ascending ? "up" : "down");
   for (const auto& [name, value] :
@@ -79,14 +79,14 @@ std::string Address(const RunsQuery& query, const std::string& sort, bool ascend
   return address;
 }
 
-// What a list is sorted by, and which way first.
+// A column for sorting, and its first direction.
 struct SortedBy {
   const char* title;
-  const char* sort;  // "": by it nothing is sorted
+  const char* sort;  // "": the list cannot be sorted by it
   bool rises = false;
 };
 struct ListColumn {
-  std::vector<SortedBy> parts;  // of its head
+  std::vector<SortedBy> parts;  // columns of its head
   bool number = false;
 };
 const std::vector<ListColumn>& Columns() {
@@ -131,7 +131,7 @@ std::string Head(const RunsQuery& query) {
   return html + "</tr></thead>";
 }
 
-// What a run says otherwise than most of those beside it, and the options of its algorithm.
+// The keys of a run that differ from most runs in the list, and the options of its algorithm.
 std::string Differences(const ListedRun& run, const std::vector<std::string>& telling,
                         const std::map<std::string, std::string>& usual) {
   const std::set<std::string> names(telling.begin(), telling.end());

@@ -1,6 +1,6 @@
-// The script of the pages, as text in the binary. Nothing that is to be read needs it: it shows times in the reader's
-// zone, values of curves where one points, smoothing and a logarithmic axis, and what the feed sends of a run that goes
-// on.
+// The script of the pages, as text in the binary. No content depends on it: it shows times in the reader's zone,
+// values of curves under the pointer, smoothing and a logarithmic axis, and the updates that the feed sends of a
+// running run.
 #include "pages/pages.h"
 
 namespace rivulet {

@@ -22,7 +22,7 @@ StatusOr<PlacedHistory> OpenPlaced(const std::vector<std::string>& files, size_t
   return placed;
 }
 
-// "RUN", "2/RUN": which of the histories, and what is left to say in it. No run's id has a slash.
+// "RUN", "2/RUN": the history's index, and the run's id in it. No run's id has a slash.
 std::pair<size_t, std::string> PlaceOf(const std::string& text, size_t histories) {
   const size_t slash = text.find('/');
   size_t place = 1;
@@ -34,7 +34,7 @@ std::pair<size_t, std::string> PlaceOf(const std::string& text, size_t histories
 
 using MakeRunPage = std::function<StatusOr<std::string>(const PlacedRun& run, const HttpRequest& request)>;
 
-// The page of the run that the parameter `name` names.
+// The page of the run that the parameter `name` selects.
 HttpServer::Handler OfRun(const std::vector<std::string>& files, const char* name, MakeRunPage make) {
   return [files, name, make = std::move(make)](const HttpRequest& request) {
     return ReplyOf([&]() -> StatusOr<std::string> {
@@ -45,7 +45,7 @@ HttpServer::Handler OfRun(const std::vector<std::string>& files, const char* nam
   };
 }
 
-// What `make` makes of the runs that the parameters "run" name, in their order.
+// The result of `make` for the runs of the parameters "run", in their order.
 using MakeOfRuns = std::function<StatusOr<HttpReply>(std::span<const PlacedRun> runs, const HttpRequest& request)>;
 
 HttpServer::Handler OfRuns(const std::vector<std::string>& files, MakeOfRuns make) {

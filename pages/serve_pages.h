@@ -10,9 +10,9 @@ namespace rivulet {
 
 class LiveRun;
 
-// To be called before Start. The histories at `files` are opened anew for each page, so that a file may be replaced and
-// no reader stands in a writer's way for longer. `live`: what goes on in this process, in the first of them, or null;
-// must outlive the server.
+// Call it before Start. The histories at `files` are opened anew for each page, so a file may be replaced, and no
+// reader delays a writer longer. `live`: the running run of this process, in the first of them, or null; must outlive
+// the server.
 void ServePages(HttpServer& server, const std::vector<std::string>& files, LiveRun* live);
 
 }  // namespace rivulet

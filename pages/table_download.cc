@@ -13,7 +13,7 @@
 namespace rivulet {
 namespace {
 
-// Of each setting a line a round, with as many runs as the mean is over.
+// A line per setting and round, with the number of runs in the mean.
 StatusOr<std::string> CurveCsv(std::span<const PlacedRun> runs, const std::string& metric) {
   if (runs.size() < 2) {
     RIVULET_ASSIGN_OR_RETURN(const RunRow run, runs.front().history.ResolveRun(runs.front().run));
@@ -82,7 +82,7 @@ StatusOr<std::string> ConfigurationCsv(History& history, const std::string& run_
   return csv;
 }
 
-// The rows that a statement finds, as CSV.
+// The rows of a statement, as CSV.
 StatusOr<std::string> Rows(History& history, const std::string& sql, std::initializer_list<SqlValue> values) {
   RIVULET_ASSIGN_OR_RETURN(const SqlAnswer answer, history.Ask(sql, values));
   return CsvOf(answer);

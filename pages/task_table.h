@@ -12,11 +12,11 @@ namespace rivulet {
 // Whether norms of a run's updates are multiples of its clip, which adaptive clipping moves from round to round.
 StatusOr<bool> NormsAreInClips(History& history, const std::string& run_id);
 
-// Titles as HtmlTable takes them, behind `before`; cells that are HTML.
+// Titles as in HtmlTable, after `before`; cells that are HTML.
 std::vector<std::string> TaskTitles(std::vector<std::string> before, bool norms_in_clips);
 void AddTaskCells(std::vector<std::string>& row, const ClientRoundRow& task);
 
-// "train/loss" over the rounds of one client's tasks, newest first as they come.
+// "train/loss" over the rounds of one client's tasks, which are given newest first.
 Curve LossCurve(const std::vector<ClientRoundRow>& tasks);
 
 }  // namespace rivulet

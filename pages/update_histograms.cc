@@ -37,7 +37,7 @@ StatusOr<std::vector<UpdateHistogram>> UpdateHistograms(History& history, const 
     const auto& [name, usual] = kUpdateColumns[column];
     const char* const title =
         in_clips && name == std::string_view("update_norm") ? "norm of an update, in clips" : usual;
-    // One value, or one for all of them, is nothing to draw.
+    // A single value, or equal ones, give no histogram.
     if (values.size() < 2 || std::ranges::all_of(values, [&](double value) { return value == values.front(); }))
       continue;
     histograms.push_back({name, title, from, HistogramPicture(title, values)});

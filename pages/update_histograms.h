@@ -12,11 +12,11 @@ namespace rivulet {
 
 struct UpdateHistogram {
   std::string name, title;  // "norm"; "norm of an update"
-  int64_t from_round = 0;   // the earliest whose updates count
+  int64_t from_round = 0;   // the earliest round with counted updates
   Picture picture;
 };
 
-// Of some 5,000 updates, however many a run has. Empty: none is known.
+// Over some 5,000 updates, however many a run has. Empty: there are none.
 StatusOr<std::vector<UpdateHistogram>> UpdateHistograms(History& history, const RunOverview& run);
 
 }  // namespace rivulet

@@ -33,7 +33,7 @@ class PlainChannel final : public ChannelSecurity {
 class Insecure final : public TransportCredentials {
  public:
   explicit Insecure(bool beyond_loopback) : beyond_loopback_(beyond_loopback) {}
-  // Plain text is right on one machine and wrong beyond it; the second is possible, but has to be said.
+  // Plaintext is right on one machine and wrong beyond it; the latter is possible, but must be requested.
   Status Check(const NetworkAddress& address) const override {
     if (beyond_loopback_ || address.IsLoopback()) return absl::OkStatus();
     return FailedPrecondition(

@@ -13,17 +13,17 @@
 
 namespace rivulet {
 
-// Thread-safe. At first the maker works and the user rests.
+// Hand-over between the two threads. Thread-safe. At first the maker works and the user is idle.
 template <typename T>
 class DoubleBuffer {
  public:
-  // What the caller begins now: the user with `use`, where there is one; the maker, where `make` says so.
+  // The caller's next step: the user uses `use`, if present; the maker makes another item if `make` is true.
   struct Step {
     std::optional<T> use = std::nullopt;
     bool make = false;
   };
 
-  // The maker offers an item. It rests while the item waits here and, unless `ahead`, while it is used.
+  // The maker offers an item. It is idle while the item waits here and, unless `ahead`, while it is used.
   Step Offer(T made, bool ahead) {
     MutexLock lock(mutex_);
     RIVULET_CHECK(!next_, "a second thing is made ahead");
@@ -36,7 +36,7 @@ class DoubleBuffer {
     return {std::move(made), ahead};
   }
 
-  // The user has used one. Where there is no other it rests; `resting` is called before anybody can begin it again.
+  // The user has finished an item. Without another it is idle; `resting` is called before any caller can restart it.
   template <typename Resting>
   Step Next(bool ahead, Resting resting) {
     MutexLock lock(mutex_);
@@ -52,7 +52,7 @@ class DoubleBuffer {
  private:
   Mutex mutex_;
   bool used_ GUARDED_BY(mutex_) = false;   // the user works
-  bool rests_ GUARDED_BY(mutex_) = false;  // the maker, although nothing lies here
+  bool rests_ GUARDED_BY(mutex_) = false;  // the maker is idle, although no item waits here
   std::optional<T> next_ GUARDED_BY(mutex_);
 };
 

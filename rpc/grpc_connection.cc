@@ -39,8 +39,8 @@ void ClientCalls::Moved(grpc::ClientContext* context, milliseconds patience) {
   if (call->second.patient_until < wakes_) changed_.NotifyAll();
 }
 
-// Wakes when the first of them would have stalled had it not moved since; a stream that goes on wakes nobody, nor does
-// one that begins while this sleeps on for one that has long ended.
+// Wakes when the earliest stream would have stalled without progress. Progress wakes no thread, nor does a new stream
+// during a sleep for one that has ended.
 void ClientCalls::Watch() {
   MutexLock lock(mutex_);
   while (!closing_) {
@@ -92,7 +92,7 @@ ClientChannel::ClientChannel(std::unique_ptr<ChannelSecurity> security, const st
       channel_(grpc::CreateCustomChannel(address, security_->credentials(), arguments)),
       raw_(std::make_unique<grpc::GenericStub>(channel_)) {}
 
-// A channel that goes is failing no more: that is the news, where any were asked for, and the queue is empty after it.
+// A destroyed channel is not failing any more: this delivers a pending notification, and the queue is empty after it.
 ClientChannel::~ClientChannel() {
   raw_.reset();
   channel_.reset();
@@ -103,8 +103,8 @@ ClientChannel::~ClientChannel() {
   }
 }
 
-// WaitForStateChange would end by a timer of gRPC's, and so on the wall clock; a queue that is asked for a while only
-// ends with its poll. News that were asked for cannot be taken back, so they are asked for once.
+// WaitForStateChange would end by a timer of gRPC's, on the wall clock, while a wait on a queue ends by poll. A pending
+// notification cannot be cancelled, so only one is requested.
 void ClientChannel::AwaitAttempt(milliseconds slice) {
   {
     MutexLock lock(mutex_);
@@ -127,12 +127,12 @@ std::string ClientConnection::Unreached() const {
                      user == std::string::npos ? proxy_ : "http://" + proxy_.substr(user + 1));
 }
 
-// A lost connection is made again in the background, but gRPC reads its sockets only while somebody waits in a call,
-// and a call ends at once while the last attempt has failed. A handshake of several messages would never be through:
-// so a call waits for an attempt first, which moves it. gRPC's own next one begins by its timer.
+// A lost connection is restored in the background, but gRPC reads its sockets only while a call waits, and a call ends
+// at once if the last attempt failed. A handshake of several messages would never finish. So a call first waits for an
+// attempt, which advances it. gRPC starts its next attempt by its timer.
 std::shared_ptr<ClientChannel> ClientConnection::channel() {
   constexpr milliseconds kAttempt{2000};  // longer than the longest pause between two attempts
-  constexpr milliseconds kSlice{100};     // after which it is seen that the client is to stop
+  constexpr milliseconds kSlice{100};     // after which the client's stop is noticed
   std::shared_ptr<ClientChannel> current = Current();
   const auto end = steady_clock::now() + kAttempt;
   if (!calls_.cancelled() && current->failing()) current->TryAtOnce();
@@ -150,11 +150,11 @@ void ClientConnection::Open() {
   grpc::ChannelArguments arguments;
   SetCommonArguments([&](const char* name, int value) { arguments.SetInt(name, value); });
   arguments.SetInt(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, kClientReadBytes);
-  // A server that was restarted is found again within seconds.
+  // A restarted server is found again within seconds.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 20'000);  // how long one attempt may take, for all its name
-  // Clients of one process do not share a connection: each stands for a machine of its own.
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 20'000);  // the time limit of one attempt, despite its name
+  // Clients of one process do not share a connection: each stands for a separate machine.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, proxy_.empty() ? 0 : 1);
   if (!proxy_.empty()) arguments.SetString(GRPC_ARG_HTTP_PROXY, proxy_);
@@ -163,7 +163,7 @@ void ClientConnection::Open() {
 
 namespace {
 
-// What keeps a connection from coming about, told from gRPC's message: it has no codes for it.
+// The cause of a failed connection, derived from gRPC's message: it has no codes for it.
 std::string_view WhyLost(std::string_view message) {
   constexpr std::pair<std::string_view, std::string_view> kReasons[] = {
       {"HTTP proxy returned response code 407", "the proxy wants a name and a password"},
@@ -217,7 +217,7 @@ Status ClientCall::End(const grpc::Status& status) {
     case grpc::StatusCode::DEADLINE_EXCEEDED:
       if (Clock::now() >= deadline_) return lost("it did not answer in time");
       break;
-    // A server that goes away ends its calls in any of these ways.
+    // A server that goes away ends its calls with any of these.
     case grpc::StatusCode::UNAVAILABLE:
       if (!said) return lost(Why(message));
       break;
@@ -229,7 +229,7 @@ Status ClientCall::End(const grpc::Status& status) {
     case grpc::StatusCode::INTERNAL:
       if (message.starts_with("Received RST_STREAM")) return lost("the connection was lost");
       break;
-    // What this side shows is refused, and has been replaced a moment ago: the next call shows the new one.
+    // This side's certificate was refused, and has just been replaced: the next call shows the new one.
     case grpc::StatusCode::UNAUTHENTICATED:
       if (channel_->security().Stale(true))
         return lost("the certificate has been replaced; the next call shows the new one");

@@ -30,15 +30,15 @@ namespace rivulet {
 class ClientCalls {
  public:
   ClientCalls() = default;
-  ~ClientCalls();  // none is in it any more
+  ~ClientCalls();  // it must be empty
   ClientCalls(const ClientCalls&) = delete;
   ClientCalls& operator=(const ClientCalls&) = delete;
 
   // False: the connection is being closed.
   bool Add(grpc::ClientContext* context);
-  // Something has moved in the stream of `context`: from now on it is cancelled where nothing does for `patience`.
+  // The stream of `context` has progressed: from now on it is cancelled if nothing more moves for `patience`.
   void Moved(grpc::ClientContext* context, std::chrono::milliseconds patience);
-  // Whether it was cancelled for that.
+  // Whether it was cancelled for that reason.
   bool stalled(grpc::ClientContext* context) const;
   void Remove(grpc::ClientContext* context);
   void Cancel();
@@ -58,11 +58,11 @@ class ClientCalls {
   bool cancelled_ GUARDED_BY(mutex_) = false;
   bool closing_ GUARDED_BY(mutex_) = false;
   bool watched_ GUARDED_BY(mutex_) = false;
-  Clock::time_point wakes_ GUARDED_BY(mutex_) = Clock::time_point::max();  // when watch_ looks without being told
+  Clock::time_point wakes_ GUARDED_BY(mutex_) = Clock::time_point::max();  // when watch_ looks without a signal
   std::thread watch_;                                                      // from the first stream on
 };
 
-// One channel, with what is shown on it. Calls keep theirs; a new one is made when that has been replaced.
+// One channel with its certificate. Running calls keep it; a new one is made when the certificate was replaced.
 class ClientChannel {
  public:
   ClientChannel(std::unique_ptr<ChannelSecurity> security, const std::string& address,
@@ -74,20 +74,20 @@ class ClientChannel {
   ChannelSecurity& security() { return *security_; }
   const std::shared_ptr<grpc::Channel>& channel() { return channel_; }
   grpc::GenericStub& raw() { return *raw_; }
-  // Whether the last attempt to connect has failed; another begins when it is due.
+  // Whether the last attempt to connect has failed; another one begins at its due time.
   bool failing() { return channel_->GetState(true) == GRPC_CHANNEL_TRANSIENT_FAILURE; }
-  // Another attempt begins now.
+  // Starts another attempt now.
   void TryAtOnce() { grpc::experimental::ChannelResetConnectionBackoff(channel_.get()); }
-  // Moves what is under way, and returns when it is failing no more, or after `slice`.
+  // Advances a running attempt; returns once the channel is not failing any more, or after `slice`.
   void AwaitAttempt(std::chrono::milliseconds slice);
 
  private:
   std::unique_ptr<ChannelSecurity> security_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<grpc::GenericStub> raw_;
-  grpc::CompletionQueue news_;  // that it is failing no more
+  grpc::CompletionQueue news_;  // that it is not failing any more
   Mutex mutex_;
-  bool asked_ GUARDED_BY(mutex_) = false;  // for news, which are yet to come
+  bool asked_ GUARDED_BY(mutex_) = false;  // a notification in news_ is pending
 };
 
 class ClientConnection {
@@ -101,10 +101,10 @@ class ClientConnection {
         proxy_(std::move(proxy)) {}
 
   const NetworkAddress& server() const { return server_; }
-  // "the coordinator at HOST:PORT cannot be reached", and by which way; never a proxy's password.
+  // "the coordinator at HOST:PORT cannot be reached", and the proxy if any; never a proxy's password.
   std::string Unreached() const;
   ClientCalls& calls() { return calls_; }
-  // After the attempt that is under way, if it is through within two seconds.
+  // Waits for a running attempt to connect, at most two seconds.
   std::shared_ptr<ClientChannel> channel();
 
  private:
@@ -120,13 +120,13 @@ class ClientConnection {
   std::shared_ptr<ClientChannel> channel_ GUARDED_BY(mutex_);
 };
 
-// One call: its context, registered for Cancel, and what its end means.
+// One call: its context, registered for Cancel, and the meaning of its end.
 class ClientCall {
  public:
-  // Which ends by then.
+  // A call that ends within `timeout`.
   ClientCall(std::shared_ptr<ClientConnection> connection, std::chrono::milliseconds timeout);
-  // A stream: it waits for its first answer as long as the connection lives, since the server may have others to
-  // serve first; from then on until nothing has moved for `patience`.
+  // A stream. It waits for its first answer as long as the connection lives, because the server may serve others first;
+  // after that it is cancelled when nothing has moved for `patience`.
   struct Stream {
     std::chrono::milliseconds patience;
   };
@@ -136,7 +136,7 @@ class ClientCall {
   ClientCall& operator=(const ClientCall&) = delete;
 
   grpc::ClientContext* context() { return &context_; }
-  // Of a generated service: call.StubOf<rpc::Coordinator>()->Poll(call.context(), …).
+  // A stub of a generated service: call.StubOf<rpc::Coordinator>()->Poll(call.context(), …).
   template <typename Service>
   std::unique_ptr<typename Service::Stub> StubOf() {
     return Service::NewStub(channel_->channel());
@@ -144,9 +144,9 @@ class ClientCall {
   grpc::GenericStub& raw() { return channel_->raw(); }
   void Moved() { connection_->calls().Moved(&context_, patience_); }
 
-  // A client acts by the code alone: UNAVAILABLE means try again. So everything that only says that the connection is
-  // gone, in whichever of its ways gRPC says it, becomes that one code, and what the server itself has answered
-  // keeps its own.
+  // A client acts by the code alone: UNAVAILABLE means "try again". So every status that only means a lost
+  // connection, in any of gRPC's forms, becomes that code, and a status from the server itself is
+  // unchanged.
   Status End(const grpc::Status& status);
 
  private:
@@ -161,7 +161,7 @@ class ClientCall {
   grpc::ClientContext context_;
 };
 
-// Before a connection is made to `server`, a `what`. INVALID_ARGUMENT: it has no port. FAILED_PRECONDITION: the
+// Check before a connection to `server`, a `what`. INVALID_ARGUMENT: it has no port. FAILED_PRECONDITION: the
 // credentials refuse this address. RESOURCE_EXHAUSTED: as CheckRoomForGrpc.
 Status CheckReachable(std::string_view what, const NetworkAddress& server, const TransportCredentials& credentials);
 

@@ -21,22 +21,22 @@
 namespace rivulet {
 namespace {
 
-// The details of a status are a google.rpc.Status by custom; this is one, of its code alone. gRPC itself gives none, so
-// that a client knows a server's words from those of the library.
+// By convention the details of a status are a google.rpc.Status; this is one with the code alone. gRPC's own statuses
+// have none, so a client can tell the server's statuses from the library's.
 std::string SaidByServer(const Status& status) {
   return {'\x08', static_cast<char>(static_cast<int>(status.code()) & 0x7f)};
 }
 
-// gRPC 1.51 reads into room that it makes as large as what came at once, and a connection keeps it for as long as it
-// lives, though nothing comes any more: half a megabyte for each client that has ever uploaded. Its older way to read,
-// which heeds GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, is had by this variable alone. gRPC looks at it once, and the
-// environment may change while there is one thread only: before main. Another gRPC, that does not know the word, only
-// says so in its log.
+// gRPC 1.51 allocates its read buffer for the amount that arrived at once, and a connection keeps it while it
+// lives: half a megabyte for each client that ever uploaded. Only this variable selects its older reader,
+// which respects GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE. gRPC reads the variable once, and the environment may
+// change only while there is one thread: before main. Another version that does not know the word only logs
+// that.
 [[maybe_unused]] const int kReadsInBoundedPieces = setenv("GRPC_EXPERIMENTS", "-tcp_read_chunks", 0);
 
 }  // namespace
 
-// What gRPC logs by itself would stand between the lines of a command; errors reach the user as a Status.
+// gRPC's own log lines would appear between the lines of a command; errors reach the user as a Status.
 void PrepareGrpc() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -45,7 +45,7 @@ void PrepareGrpc() {
   });
 }
 
-// A channel that leads nowhere and is never freed: one call on it, which fails at once, takes the threads into use.
+// A channel to nowhere that is never freed: one call on it, which fails at once, starts the threads.
 void KeepCallbackThreads() {
   static const auto* const kept = [] {
     auto* const channel = new std::shared_ptr<grpc::Channel>(grpc::CreateChannel("", nullptr));
@@ -68,9 +68,9 @@ struct Room {
   bool threads = false, files = false, addresses = false;
 };
 
-// All are held together, because the question is whether so many fit at a time.
+// All are allocated at the same time, because the question is whether so many fit together.
 Room MeasureRoom() {
-  constexpr size_t kThreads = 16, kFiles = 16;  // 9 and 8 were counted; the rest is for others
+  constexpr size_t kThreads = 16, kFiles = 16;  // 9 and 8 were counted; the rest is reserve
   Room room;
   std::vector<int> files;
   while (files.size() < kFiles) {
@@ -85,11 +85,11 @@ Room MeasureRoom() {
   held.lock();
   try {
     while (threads.size() < kThreads) threads.emplace_back([&held] { const std::lock_guard<std::mutex> wait(held); });
-  } catch (const std::system_error&) {  // fewer: that is the answer
+  } catch (const std::system_error&) {  // fewer: that is the result
   }
   held.unlock();
   room.threads = threads.size() == kThreads;
-  // Beside its stack each thread that allocates takes an arena of the C library: addresses, not memory.
+  // Each allocating thread takes an arena of the C library beside its stack: addresses, not memory.
   constexpr size_t kAddresses = size_t{1} << 30;
   void* const reserved = mmap(nullptr, kAddresses, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   room.addresses = reserved != MAP_FAILED;
@@ -100,7 +100,7 @@ Room MeasureRoom() {
 
 }  // namespace
 
-// Once a process: its connections and servers share gRPC's threads.
+// Measured once per process: its connections and servers share gRPC's threads.
 Status CheckRoomForGrpc() {
   static const Room room = MeasureRoom();
   if (!room.files)
@@ -115,7 +115,7 @@ Status CheckRoomForGrpc() {
 grpc::Status ToGrpc(const Status& status) {
   if (status.ok()) return grpc::Status::OK;
   constexpr size_t kLongest = 2000;  // percent-encoded it still fits the 8 KiB of headers a peer accepts
-  // Some sentences repeat words of the caller. Lines stay lines, and what does not show in them is replaced.
+  // Some messages repeat a caller's text. Lines stay lines, and unprintable characters in them are replaced.
   const std::string_view said = Message(status);
   std::string message;
   for (size_t begin = 0; begin <= said.size() && message.size() < kLongest;) {

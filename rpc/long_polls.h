@@ -15,28 +15,28 @@
 
 namespace rivulet {
 
-// Thread-safe.
+// Set of open long polls. Thread-safe.
 class LongPolls {
  public:
-  // Polls are asked again on `executor`, which must outlive this and run all that it was given before this goes.
+  // Polls are asked again on `executor`, which must outlive this and finish all its work before this is destroyed.
   explicit LongPolls(Executor& executor) : executor_(executor) {}
 
-  // Asks one poll and answers it; false: there was nothing to tell, and it is not answered. When it is the `last` time
-  // it is answered whatever there is to tell.
+  // Asks for a poll's answer and sends it; false: there is none yet. If `last` is true, it is sent in any
+  // case.
   using Ask = std::function<bool(bool last)>;
-  // Asks on the calling thread, and again as said above for at most `time`; never twice at once.
+  // Asks on the calling thread, and again at news for at most `time`; never twice at the same time.
   void Hold(const std::string& name, std::chrono::milliseconds time, Ask ask);
-  // There is news for the polls of `name`; "": for all. Only notes it: they are asked on the executor.
+  // Notes news for the polls of `name`; "": for all. They are asked on the executor.
   void News(const std::string& name);
-  // Every poll is asked a last time, and none is held from now on.
+  // Asks every poll a last time; none is held any more.
   void Close();
 
  private:
   struct Held {
     std::string name;
     Ask ask;
-    bool asking = true;  // on some thread, or about to be
-    bool news = false;   // since it was asked last
+    bool asking = true;  // on some thread, or soon
+    bool news = false;   // since the last ask
     bool last = false;
   };
 

@@ -4,9 +4,9 @@
 
 namespace rivulet {
 
-// What is sent by itself is a record of TLS, a packet and a call of the system at each end, and wakes the other end up,
-// which for a short message is most of its cost. So the call's head waits for its first message, and a message for the
-// one that follows it; of one that waits, gRPC says at once that it is sent.
+// A separate send is a TLS record, a packet and a system call at each end, and wakes the other end, which is most of a
+// short message's cost. So the call's head waits for its first message, and a small message for the next one; gRPC
+// reports a waiting message as sent at once.
 RawStream::RawStream(grpc::GenericStub& stub, grpc::ClientContext* context, const char* method)
     : call_(stub.PrepareCall(context, method, &queue_)) {
   context->set_initial_metadata_corked(true);

@@ -12,17 +12,17 @@ namespace rivulet {
 
 class RawStream {
  public:
-  // Begins the call, which goes on its way with its first message; where it cannot begin, that one fails, and Finish
-  // says why. `context` outlives it.
+  // Begins the call, which is sent with its first message. If it cannot begin, that message fails, and Finish has the
+  // reason. `context` outlives it.
   RawStream(grpc::GenericStub& stub, grpc::ClientContext* context, const char* method);
-  // Each is false where the call has ended; Finish says how. Write awaits the write before it, and begins its own; all
-  // else awaits that one, and itself.
+  // Each returns false if the call has ended; Finish has the status. Write waits for the previous write and starts its
+  // own; all other calls wait for that write, and for their own end.
   bool Write(const grpc::ByteBuffer& message);
-  // The same of one that another follows at once: where it is small it waits for that one.
+  // The same for a message that another one follows at once: a small message is sent together with that one.
   bool WriteWithNext(const grpc::ByteBuffer& message);
   bool WriteLast(const grpc::ByteBuffer& message);
   bool Read(grpc::ByteBuffer* message);
-  // Waits for the end. Once, and the last.
+  // Waits for the end and gives its status. Call it once, as the last call.
   grpc::Status Finish();
 
  private:

@@ -12,12 +12,12 @@
 
 namespace rivulet {
 
-// Thread-safe.
+// Set of refused peers. Thread-safe.
 class RevokedPeers {
  public:
-  // `refusal`: of a certificate (certificates/verify.h); other refusals are passed over.
+  // `refusal`: of a certificate (certificates/verify.h); other refusals are ignored.
   void Note(const Status& refusal);
-  // Each certificate once since the last call.
+  // Each certificate that was noted since the last call, once.
   std::vector<RevokedPeer> Take();
 
  private:

@@ -16,7 +16,7 @@ namespace rivulet {
 
 // The caller of a call, as its connection proves it.
 struct PeerIdentity {
-  std::optional<CertificateName> name;  // of its certificate; none without TLS
+  std::optional<CertificateName> name;  // of its certificate; nullopt without TLS
   std::string serial;                   // of the certificate; "" without TLS
   int64_t certificate_until = 0;        // its last second, since 1970 UTC; 0 without TLS
 };
@@ -31,7 +31,7 @@ class ServerSecurity {
   // Sets the listener for refused callers with a revoked certificate; null removes it. A thread of this object calls it
   // within two seconds, at most once a second for each certificate. The default implementation never calls it.
   virtual void OnRevoked(std::function<void(const RevokedPeer& peer)> /*on_revoked*/) {}
-  // Logs why a caller was refused, where the credentials have a log.
+  // Logs why a caller was refused, if the credentials have a log.
   virtual void LogRefusal(const std::string& sentence) = 0;
 };
 
@@ -40,12 +40,12 @@ class ChannelSecurity {
  public:
   virtual ~ChannelSecurity() = default;
   virtual std::shared_ptr<grpc::ChannelCredentials> credentials() = 0;
-  // What this side shows, or believes, has been replaced since: another channel is to be made. `at_once`: asks again,
-  // also where it was asked a moment ago.
+  // Whether this side's own or trusted certificates were replaced since, so that another channel must be made.
+  // `at_once`: checks again, even right after another check.
   virtual bool Stale(bool at_once) = 0;
-  // The other end has answered a call, in whatever way.
+  // The other end has answered a call, with any status.
   virtual void Answered() = 0;
-  // Why the connection was refused, where it was and this side knows: a part of a sentence. "": it does not know.
+  // Why the connection was refused, as part of a sentence; "": it was not, or this side does not know.
   virtual std::string Refusal() = 0;
 };
 

@@ -78,8 +78,8 @@ void StreamGuard::Leave(uint64_t stream) {
   streams_.erase(found);
 }
 
-// Looks now and then instead of at each end: nobody minds a quarter of a time-out, and a stream that moves, as nearly
-// all do, costs no timer.
+// Checks periodically instead of at each deadline: a delay of a quarter of a time-out does no harm, and a stream that
+// moves, as nearly all do, costs no timer.
 void StreamGuard::Watch() {
   const std::chrono::milliseconds often = std::min(limits_.header_timeout, limits_.stall_timeout) / 4;
   MutexLock lock(mutex_);

@@ -19,35 +19,35 @@ namespace rivulet {
 
 struct StreamLimits {
   int unnamed_per_connection = 16;
-  int per_name = 2;  // of a kind, over all connections: one that broke unnoticed, and the one that goes on
+  int per_name = 2;  // of a kind, over all connections: an unnoticed broken one, and its successor
   std::chrono::milliseconds header_timeout = std::chrono::seconds(5);  // from Enter to Name
   std::chrono::milliseconds stall_timeout = std::chrono::minutes(2);   // of one Waiting
 };
 
-// Thread-safe.
+// Registry of open streams. Thread-safe.
 class StreamGuard {
  public:
   explicit StreamGuard(const StreamLimits& limits);
-  ~StreamGuard();  // no stream is in it any more
+  ~StreamGuard();  // it must be empty
 
-  // A stream of `connection` whose caller is not known yet. `cancel` ends it when its peer takes too long; it is called
-  // on a thread of the guard's, never after Leave has returned, and must neither block nor call the guard.
-  // UNAVAILABLE: the connection has as many as it may have.
+  // Adds a stream of `connection` with an unknown caller. `cancel` ends it if its peer takes too long. It is called on
+  // a thread of the guard, never after Leave has returned, and must neither block nor call the guard. UNAVAILABLE: the
+  // connection has too many streams.
   StatusOr<uint64_t> Enter(const std::string& connection, std::function<void()> cancel);
-  // It is `name`'s, for `what` ("uploads"). UNAVAILABLE: that name has as many; the stream stays in the guard.
+  // Sets its caller `name`, for `what` ("uploads"). UNAVAILABLE: that name has too many; the stream stays in the guard.
   Status Name(uint64_t stream, const std::string& name, const std::string& what);
-  // Brackets of every wait for the peer, and not of the server's own work.
+  // Call these around every wait for the peer, but not around the server's own work.
   void Waiting(uint64_t stream);
   void Moved(uint64_t stream);
-  // The last thing is about to be sent: whoever hears of it may open another stream before this one leaves.
+  // Call it before the last message: its receiver may open another stream before this one leaves.
   void End(uint64_t stream);
   void Leave(uint64_t stream);
 
  private:
   using Clock = std::chrono::steady_clock;
   struct Entry {
-    std::string connection;  // "" once it is named
-    std::string key;         // of named_
+    std::string connection;  // "" once it has a name
+    std::string key;         // in named_
     std::function<void()> cancel;
     Clock::time_point end;  // when it is cancelled; max() while the server works
   };

@@ -1,5 +1,5 @@
-// Mutual TLS over gRPC's experimental TLS credentials. OpenSSL shakes hands, which proves that a peer has the key of
-// what it shows; whether what it shows is to be believed is asked of certificates/verify.h alone, on both sides: it has
+// Mutual TLS over gRPC's experimental TLS credentials. OpenSSL does the handshake, which proves that a peer has its
+// certificate's key. Whether to trust the certificate is decided by certificates/verify.h alone, on both sides: it has
 // a sentence for each reason, and one answer for handshakes and calls.
 #include <fcntl.h>
 #include <grpc/grpc_security_constants.h>
@@ -31,8 +31,8 @@ namespace {
 using ::grpc::experimental::ExternalCertificateVerifier;
 using ::grpc::experimental::TlsCustomVerificationCheckRequest;
 
-// gRPC has no setting for a least version. This one names the ciphers of TLS 1.2 alone, and one that needs a shared
-// secret which nobody has: 1.2 finds no cipher, and 1.3 has its own. Read once, by the first TLS connection.
+// gRPC has no setting for the lowest version. This one lists only ciphers of TLS 1.2, and one of them needs a shared
+// secret that no peer has. So 1.2 finds no cipher, and 1.3 has its own. Read once, by the first TLS connection.
 void AllowTls13Only() {
   static std::once_flag once;
   std::call_once(once, [] { setenv("GRPC_SSL_CIPHER_SUITES", "ECDHE-PSK-CHACHA20-POLY1305", 1); });
@@ -46,8 +46,8 @@ struct Peer {
   Validity validity;
 };
 
-// Who shows a certificate. Verifying one is a signature to check, a tenth of a millisecond, and every call asks: what
-// was found good stays so under the same authority and list until it ends. Thread-safe.
+// Verified peers. A verification checks a signature, a tenth of a millisecond, and every call needs it. So a valid
+// certificate stays valid under the same authority and list until it expires. Thread-safe.
 class Peers {
  public:
   explicit Peers(std::shared_ptr<WatchedIdentity> identity) : identity_(std::move(identity)) {}
@@ -106,9 +106,9 @@ class VerifiesClients final : public ExternalCertificateVerifier {
   const std::shared_ptr<RevokedPeers> revoked_;
 };
 
-// What a server shows, at a path that gRPC's watcher reads: the watcher is its one way to replace a certificate, and
-// reads files. This one lies in memory, since the key is to lie on no disk twice, and is replaced in one step; what is
-// put there was held against each other before, so that half a renewal is never shown.
+// The server's certificate and key, at a path that gRPC's watcher reads: only the watcher can replace a certificate,
+// and it reads files. The file is in memory, because the key must not be on a disk twice, and is replaced in one step.
+// Its content was checked before, so a half-finished renewal is never shown.
 class ShownFile {
  public:
   Status Put(const std::string& bytes) {
@@ -126,8 +126,8 @@ class ShownFile {
     }
     return absl::OkStatus();
   }
-  // Emptied and not closed: gRPC may read the path once more after its server has gone, and must not find there what
-  // another part of the process has opened since.
+  // It is emptied and not closed: gRPC may read the path again after its server has gone, and must not find another
+  // file that the process has opened since.
   ~ShownFile() {
     if (fd_ >= 0) [[maybe_unused]]
       const Status emptied = Put("");
@@ -175,7 +175,7 @@ class TlsServer final : public ServerSecurity {
         std::make_shared<grpc::experimental::FileWatcherCertificateProvider>(shown_.path(), shown_.path(),
                                                                              kLookEverySeconds));
     options.watch_identity_key_cert_pairs();
-    // A certificate must be shown and its key proved; the verifier says what it is worth.
+    // A peer must show a certificate and prove its key; the verifier checks the certificate.
     options.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_BUT_DONT_VERIFY);
     options.set_certificate_verifier(ExternalCertificateVerifier::Create<VerifiesClients>(peers_, teller_, revoked_));
     options.set_check_call_host(false);
@@ -211,7 +211,7 @@ class TlsServer final : public ServerSecurity {
     return peer;
   }
 
-  // On this object's thread: a handshake and a call must not wait for whoever hears of them.
+  // On this object's thread: a handshake or a call must not wait for the listener.
   void ReportRevoked() {
     MutexLock lock(revoked_mutex_);
     for (const RevokedPeer& peer : revoked_->Take()) {
@@ -219,7 +219,7 @@ class TlsServer final : public ServerSecurity {
     }
   }
 
-  // A thread, because what a server shows must be new before anybody asks for it.
+  // A separate thread, because the shown certificate must be new before the next connection.
   void Follow(std::string bundle) {
     constexpr std::chrono::seconds kLookEvery{1};
     MutexLock lock(mutex_);
@@ -243,7 +243,7 @@ class TlsServer final : public ServerSecurity {
   const std::shared_ptr<RateLimitedLog> teller_;
   const std::shared_ptr<Peers> peers_;
   const std::shared_ptr<RevokedPeers> revoked_ =
-      std::make_shared<RevokedPeers>();  // gRPC keeps its verifier as it likes
+      std::make_shared<RevokedPeers>();  // gRPC keeps its verifier as long as it likes
   Mutex revoked_mutex_;
   std::function<void(const RevokedPeer&)> on_revoked_ GUARDED_BY(revoked_mutex_);
   ShownFile shown_;  // written by Start and then by thread_
@@ -253,11 +253,11 @@ class TlsServer final : public ServerSecurity {
   std::thread thread_;
 };
 
-// What a client's verifier, which gRPC keeps for as long as it likes, and its channel both know.
+// State shared by a client's verifier, which gRPC may keep, and its channel.
 struct Handshakes {
   Mutex mutex;
   std::string refusal GUARDED_BY(mutex);    // of the last handshake
-  bool in_doubt GUARDED_BY(mutex) = false;  // this side believed the other one, which has answered nothing since
+  bool in_doubt GUARDED_BY(mutex) = false;  // this side accepted the other one, which has not answered since
 };
 
 class VerifiesServer final : public ExternalCertificateVerifier {
@@ -304,7 +304,7 @@ class TlsChannel final : public ChannelSecurity {
         std::vector<grpc::experimental::IdentityKeyCertPair>{{identity_->key_pem, identity_->certificate_pem}}));
     options.watch_root_certs();
     options.watch_identity_key_cert_pairs();
-    options.set_verify_server_certs(false);  // VerifiesServer does, in words
+    options.set_verify_server_certs(false);  // VerifiesServer does, with a reason for each refusal
     options.set_certificate_verifier(
         ExternalCertificateVerifier::Create<VerifiesServer>(watched_, identity_, host_, handshakes_));
     options.set_check_call_host(false);
@@ -315,8 +315,8 @@ class TlsChannel final : public ChannelSecurity {
     MutexLock lock(handshakes_->mutex);
     handshakes_->in_doubt = false;
   }
-  // In TLS 1.3 a client is through before the server has looked at its certificate: all that it sees of a refusal is
-  // that the connection is closed without an answer.
+  // In TLS 1.3 a client's handshake ends before the server has checked its certificate: the client sees a refusal only
+  // as a connection that is closed without an answer.
   std::string Refusal() override {
     MutexLock lock(handshakes_->mutex);
     if (!handshakes_->refusal.empty()) return handshakes_->refusal;

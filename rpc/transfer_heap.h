@@ -7,13 +7,13 @@
 
 namespace rivulet {
 
-// For the whole process, so a program says it, before it has threads. Two arenas, since in one per thread what each has
-// freed would stay. A little that is free at their ends is kept: otherwise each message that goes gives its pages back
-// to the system, and the next one has them cleared again, which took a sixth of an upload's time.
+// Affects the whole process, so a program calls it before it has threads. It sets two arenas, because with one per
+// thread each thread's freed memory would stay. Some free memory is kept at their ends: otherwise the system takes back
+// each message's pages and clears them for the next, which took a sixth of an upload's time.
 void SetUpTransferHeap();
 
-// Gives free pages that lie between what lives on back to the system whenever kTrimEveryBytes have been moved: with a
-// thousand connections those are a quarter of the heap. It takes milliseconds, in which nothing is allocated.
+// Returns free pages between live allocations to the system after every kTrimEveryBytes moved: with a thousand
+// connections they are a quarter of the heap. It takes milliseconds, during which nothing can be allocated.
 // Thread-safe.
 class HeapTrim {
  public:

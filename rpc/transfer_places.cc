@@ -22,7 +22,7 @@ TransferPlaces::~TransferPlaces() {
 
 void TransferPlaces::Enter(uint64_t transfer, std::function<void()> go) {
   MutexLock lock(mutex_);
-  const bool watched = !queue_.empty();  // or Watch sleeps until it is told
+  const bool watched = !queue_.empty();  // else Watch sleeps until it is woken
   queue_.emplace_back(transfer, std::move(go));
   Admit();
   if (!watched && !queue_.empty()) queued_.NotifyOne();
@@ -43,7 +43,7 @@ void TransferPlaces::Waiting(uint64_t transfer) {
   if (const auto found = moving_.find(transfer); found != moving_.end()) found->second.since = Clock::now();
 }
 
-// A peer is no further behind than twice the pause, so that one that was slow for an hour is soon known to be fast.
+// A peer's lateness is at most twice the pause, so one that was slow for an hour soon counts as fast again.
 void TransferPlaces::Moved(uint64_t transfer, int64_t bytes) {
   MutexLock lock(mutex_);
   const auto found = moving_.find(transfer);
@@ -84,7 +84,7 @@ void TransferPlaces::Admit() {
   }
 }
 
-// That a peer has become slow is no event. Somebody looks while there is anybody to whom it matters.
+// A peer that becomes slow causes no event. So this polls while transfers are queued.
 void TransferPlaces::Watch() {
   MutexLock lock(mutex_);
   while (!closing_) {

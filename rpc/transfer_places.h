@@ -24,40 +24,40 @@
 namespace rivulet {
 
 struct TransferLimits {
-  int places = std::clamp(AvailableCores(), 2, 4);  // more than there are cores gain nothing
-  // Of those that are short, beside the others: of such a transfer most is waiting for its peer to say the next thing,
-  // and all of these together take no more memory than one message of a long one.
+  int places = std::clamp(AvailableCores(), 2, 4);  // more than the number of cores gain nothing
+  // For short transfers, beside the others: such a transfer mostly waits for its peer's next message, and all of them
+  // together take no more memory than one message of a long transfer.
   int short_places = 16;
   int64_t short_bytes = int64_t{64} << 10;
   int64_t bytes_per_second = 50'000'000;
-  std::chrono::milliseconds pause = std::chrono::milliseconds(50);  // of a peer, that costs it no place
+  std::chrono::milliseconds pause = std::chrono::milliseconds(50);  // a peer's pause that costs it no place
 };
 
-// Thread-safe. A transfer goes by a number of the caller's.
+// Queue of transfers. Thread-safe. The caller gives each transfer a number.
 class TransferPlaces {
  public:
   TransferPlaces(int places, const TransferLimits& limits);
-  ~TransferPlaces();  // no transfer is in it any more
+  ~TransferPlaces();  // it must be empty
 
-  // `go` is called once, in the order of entering, when there is a place: at once, or on another thread. It returns at
-  // once, and calls nothing of this.
+  // `go` is called once, in the order of entering, when there is a place: at once, or on another thread. It must return
+  // at once, and call nothing of this class.
   void Enter(uint64_t transfer, std::function<void()> go);
-  // Nobody waits for it any more: if it is queued, `go` is called now, and it takes no place.
+  // Ends the wait of a transfer that is needed no more: if it is queued, `go` is called now, and it takes no place.
   void Hurry(uint64_t transfer);
-  // Brackets of every wait for the peer, with the bytes that came or went; Moved also of bytes that nobody waited for.
-  // They do nothing before its turn.
+  // Call these around every wait for the peer, with the moved bytes; call Moved also for bytes without a wait. They do
+  // nothing before its turn.
   void Waiting(uint64_t transfer);
   void Moved(uint64_t transfer, int64_t bytes);
-  // Whether it has its turn, and its peer has kept up with the server since: what it is sent does not lie waiting.
+  // Whether it has its turn, and its peer has kept up with the server since: sent data does not pile up.
   bool KeepsUp(uint64_t transfer);
-  // Does nothing for one that has not entered. It has had its turn.
+  // Ends a transfer that has had its turn. Does nothing for one that has not entered.
   void Leave(uint64_t transfer);
 
  private:
   using Clock = std::chrono::steady_clock;
   struct Moving {
-    Clock::duration late = {};                           // that its peer was waited for, less what its bytes explain
-    Clock::time_point since = Clock::time_point::max();  // when it began to be waited for; max() while the server works
+    Clock::duration late = {};                           // wait for its peer, less the time that its bytes explain
+    Clock::time_point since = Clock::time_point::max();  // begin of the present wait; max() while the server works
   };
   void Admit() REQUIRES(mutex_);
   void Watch();

@@ -7,8 +7,8 @@ namespace rivulet {
 
 struct TransferTotals {
   int64_t up = 0, down = 0;
-  // As they went over the wire: packed where both ends do that, and with the heads of their messages; what TLS adds is
-  // not in it.
+  // As sent over the wire: compressed if both ends support it, and with the messages' heads, but without the overhead
+  // of TLS.
   int64_t up_wire = 0, down_wire = 0;
 };
 

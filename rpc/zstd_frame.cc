@@ -8,11 +8,11 @@
 namespace rivulet {
 namespace {
 
-// zstd's fastest of its own levels. Weights are numbers whose low bits are noise: a higher level takes three times as
-// long for the same seven per cent, and a sparse update is small at any.
+// zstd's lowest regular level. Weights are numbers with noise in their low bits: a higher level takes three times as
+// long for the same seven per cent, and a sparse update is small at any level.
 constexpr int kLevel = 1;
 
-// There is no other way to fill one.
+// A slice has no other way to be filled.
 std::byte* BytesOf(const grpc::Slice& slice) {
   return reinterpret_cast<std::byte*>(const_cast<uint8_t*>(slice.begin()));
 }
@@ -23,7 +23,7 @@ grpc::Slice ZstdFrame(std::span<const std::byte> data) {
   const size_t worth = data.size() - data.size() / 32;
   const grpc::Slice packed(worth);
   const size_t size = data.empty() ? 0 : ZSTD_compress(BytesOf(packed), worth, data.data(), data.size(), kLevel);
-  // An error is that it does not fit.
+  // An error means that it does not fit.
   return size == 0 || ZSTD_isError(size) ? grpc::Slice() : packed.sub(0, size);
 }
 
@@ -40,7 +40,7 @@ StatusOr<grpc::Slice> Unpacked(std::span<const std::span<const std::byte>> piece
   if (says == ZSTD_CONTENTSIZE_ERROR) return DataLoss("a chunk of {} bytes is no frame of zstd", frame.size());
   if (says == ZSTD_CONTENTSIZE_UNKNOWN) return DataLoss("a compressed chunk does not state its length");
   if (says > most) return DataLoss("a compressed chunk claims {} bytes, and at most {} are allowed", says, most);
-  // Several frames in one would be unpacked after each other.
+  // Several frames in one chunk would be unpacked one after another.
   if (ZSTD_findFrameCompressedSize(frame.data(), frame.size()) != frame.size()) {
     return DataLoss("a compressed chunk is cut off, or there is more than one frame in it");
   }

@@ -11,12 +11,12 @@
 
 namespace rivulet {
 
-// Empty where the frame would save less than a thirty-second of `data`: then the bytes are sent as they are, and the
-// other side is spared the unpacking.
+// Empty if the frame would save less than a thirty-second of `data`: then the bytes are sent as they are, which spares
+// the receiver the unpacking.
 grpc::Slice ZstdFrame(std::span<const std::byte> data);
 
-// What the one frame that lies in `pieces` unpacks to. DATA_LOSS: there is no such frame, it is damaged, it does not
-// say how long it is, or that is more than `most`.
+// The unpacked content of the single frame in `pieces`. DATA_LOSS: there is no frame, it is damaged, its length is
+// missing, or the length exceeds `most`.
 StatusOr<grpc::Slice> Unpacked(std::span<const std::span<const std::byte>> pieces, size_t most);
 
 }  // namespace rivulet

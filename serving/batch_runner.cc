@@ -11,7 +11,7 @@ namespace rivulet {
 StatusOr<BatchRunner::Prepared*> BatchRunner::Prepare(const std::shared_ptr<const ServedPlan>& plan, int64_t batch) {
   OfPlan& of_plan = plans_[plan.get()];
   if (of_plan.plan.lock() != plan) {
-    // A plan that is new to this thread: those that are served no more go.
+    // A plan that is new to this thread: plans that are not served any more are removed.
     of_plan = {plan, {}};
     std::erase_if(plans_, [](const auto& entry) { return entry.second.plan.expired(); });
   }
@@ -37,7 +37,7 @@ StatusOr<BatchRunner::Prepared*> BatchRunner::Prepare(const std::shared_ptr<cons
   return &prepared;
 }
 
-// Rows one behind another, and zeros in the rows that are left: what they held before must not decide anything.
+// Rows one after another, and zeros in unused rows: their earlier content must not affect any result.
 Status BatchRunner::Step(const LoadedVersion& version, Prepared& prepared, std::span<BatchedRequest* const> batch) {
   const auto inputs = version.plan->inputs();
   std::vector<TensorView> feeds, fetches;
@@ -58,7 +58,7 @@ Status BatchRunner::Step(const LoadedVersion& version, Prepared& prepared, std::
     const TensorSpec& spec = prepared.program->fetch_specs()[i];
     fetches.push_back({prepared.fetches[i].data(), spec.dtype, spec.shape});
   }
-  // The graph only reads its variables, so the model's own memory serves all threads.
+  // The graph only reads its variables, so all threads share the model's own memory.
   RIVULET_ASSIGN_OR_RETURN(const std::vector<Buffer> buffers, BuffersOver(version.plan->plan(), *version.model));
   Bindings bindings;
   bindings.arena = arena_.data();

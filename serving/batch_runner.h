@@ -10,13 +10,13 @@
 
 namespace rivulet {
 
-// Of one thread, which has called EnterWorkerThread.
+// Runner of one thread, which has called EnterWorkerThread.
 class BatchRunner {
  public:
   explicit BatchRunner(std::span<const int64_t> sizes) : sizes_(sizes.begin(), sizes.end()) {}
 
-  // One step for `batch`, requests of one version with at most max_batch rows together; calls their `done`. `times` are
-  // theirs, with the time in the queue.
+  // Runs one step for `batch`, requests of one version with at most max_batch rows in total, and calls their `done`.
+  // `times` has an entry per request, with its time in the queue.
   void Run(std::span<BatchedRequest* const> batch, std::span<RequestTimes> times);
 
  private:
@@ -25,7 +25,7 @@ class BatchRunner {
     std::shared_ptr<const Program> program;
     std::unique_ptr<Instance> instance;
     std::vector<AlignedBuffer> feeds, fetches;
-    std::vector<std::vector<std::byte>> made;  // outputs that are made from fetches
+    std::vector<std::vector<std::byte>> made;  // outputs that are computed from fetches
   };
   struct OfPlan {
     std::weak_ptr<const ServedPlan> plan;

@@ -51,7 +51,7 @@ Batcher::~Batcher() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-// With every thread busy a request waits for the rows before it, spread over the threads, and for the steps under way.
+// If every thread is busy, a request waits for the rows before it, spread over the threads, and for running steps.
 Status Batcher::Refusal(const BatchedRequest& request, Clock::time_point now) {
   if (request.rows < 1 || request.rows > options_.max_batch)
     return InvalidArgument("the request has {} examples, and a batch has 1 to {}; send them in several requests",
@@ -92,7 +92,7 @@ void Batcher::Submit(BatchedRequest request) {
   }
 }
 
-// The oldest request's queue, unless that is young and another holds a full batch.
+// The oldest request's queue, unless that request is young and another queue has a full batch.
 std::list<Batcher::Queue>::iterator Batcher::Choose(Clock::time_point now) {
   auto oldest = queues_.begin(), full = queues_.end();
   for (auto queue = queues_.begin(); queue != queues_.end(); ++queue) {
@@ -105,9 +105,9 @@ std::list<Batcher::Queue>::iterator Batcher::Choose(Clock::time_point now) {
   return young && oldest->rows < options_.max_batch && full != queues_.end() ? full : oldest;
 }
 
-// Steps are padded to the next batch size: 33 rows in a step of 64 take twice the time of 32, where time goes with
-// rows. What is left waits for the next step. Where a step costs the same whatever its rows, as of a small model, all
-// go.
+// Steps are padded to the next batch size: 33 rows in a step of 64 take twice the time of 32, if time grows with rows.
+// Remaining rows wait for the next step. If a step costs the same for any number of rows, as for a small model, all
+// rows are taken.
 size_t Batcher::CountOf(const Queue& queue) const {
   struct Candidate {
     size_t requests = 0;
@@ -127,7 +127,7 @@ size_t Batcher::CountOf(const Queue& queue) const {
     if (requests == queue.requests.size()) break;
   }
   for (const Candidate& candidate : candidates) best = std::max(best, candidate.rows_per_ns);
-  // Times are uncertain by some percent; of what is about as fast more rows are better, as fewer wait.
+  // Times are uncertain by some percent; at about equal rates more rows are better, because fewer wait.
   constexpr double kAboutAsFast = 0.9;
   while (!candidates.empty()) {
     if (candidates.back().rows_per_ns >= kAboutAsFast * best) return candidates.back().requests;
@@ -165,7 +165,7 @@ void Batcher::Work() {
       taken = Take(Choose(Clock::now()));
       if (!queues_.empty() && idle_ > 0) changed_.NotifyOne();
     }
-    // A caller that has gone, or whose time is over, costs no step.
+    // A caller that has gone, or whose deadline has passed, costs no step.
     const auto now = Clock::now();
     std::vector<BatchedRequest*> batch;
     std::vector<RequestTimes> times;

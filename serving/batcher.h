@@ -28,16 +28,16 @@ namespace rivulet {
 struct BatchOptions {
   int64_t max_batch = 64;
   std::chrono::microseconds timeout{1000};
-  int64_t max_queue = 1000;    // requests that wait, of all versions
-  int threads = 0;             // 0: as many as there are cores
-  std::vector<int64_t> sizes;  // batch sizes that are compiled, in growing order; empty: 1, 2, 4 … max_batch
-  int64_t fixed = 0;           // all steps have this size, so that answers do not depend on neighbours; 0: off
+  int64_t max_queue = 1000;    // waiting requests, of all versions
+  int threads = 0;             // 0: one per core
+  std::vector<int64_t> sizes;  // compiled batch sizes, ascending; empty: 1, 2, 4 … max_batch
+  int64_t fixed = 0;           // the size of all steps, so that answers do not depend on neighbours; 0: off
   std::vector<int64_t> Sizes() const;
 };
-// INVALID_ARGUMENT: a number out of range, sizes that do not grow or do not reach max_batch.
+// INVALID_ARGUMENT: a number out of range, sizes that are not ascending or do not end with max_batch.
 Status CheckBatchOptions(const BatchOptions& options);
 
-// How long a request waited and ran.
+// The times of a request's wait and of its step.
 struct RequestTimes {
   std::chrono::nanoseconds queue{0}, compute{0};
 };
@@ -45,24 +45,24 @@ struct RequestTimes {
 struct BatchedRequest {
   std::shared_ptr<const LoadedVersion> version;
   int64_t rows = 1;
-  // In order of the plan's inputs: rows × the input's row, row-major. Stay until `done` has returned.
+  // In order of the plan's inputs: rows × the input's row, row-major. Valid until `done` has returned.
   std::vector<const std::byte*> inputs;
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
-  std::function<bool()> gone;  // whether nobody waits for the answer any more; null: never
+  std::function<bool()> gone;  // whether the caller has gone; null: never
   // Called once, on a thread of the batcher, or before Submit returns. Outputs in order of the plan's outputs, with
   // `rows` rows; they are valid during the call. Does not block.
   std::function<void(const Status& status, std::span<const TensorView> outputs, const RequestTimes& times)> done;
 };
 
-// Thread-safe.
+// Queue of requests, and the threads that run them. Thread-safe.
 class Batcher {
  public:
-  // The options are checked.
+  // The options must have been checked.
   explicit Batcher(BatchOptions options);
-  ~Batcher();  // runs what waits
+  ~Batcher();  // runs all waiting requests
 
   // INVALID_ARGUMENT: no rows, or more than max_batch. RESOURCE_EXHAUSTED: the queue is full, or the deadline cannot be
-  // met. `done` hears it too.
+  // met. `done` receives these errors.
   void Submit(BatchedRequest request);
 
   const BatchOptions& options() const { return options_; }
@@ -84,7 +84,7 @@ class Batcher {
 
   Status Refusal(const BatchedRequest& request, Clock::time_point now) REQUIRES(mutex_);
   std::list<Queue>::iterator Choose(Clock::time_point now) REQUIRES(mutex_);
-  size_t CountOf(const Queue& queue) const;  // how many of its requests make the next step
+  size_t CountOf(const Queue& queue) const;  // the number of its requests in the next step
   std::vector<Waiting> Take(std::list<Queue>::iterator queue) REQUIRES(mutex_);
   void Work();
 

@@ -11,11 +11,11 @@
 namespace rivulet {
 namespace {
 
-// Of the least rate that explains what was counted. Rules are looked at several times a second, so that three would be
-// exceeded by chance now and then.
+// For the lower bound of a rate. Rules are checked several times a second, so three deviations would be exceeded by
+// chance now and then.
 constexpr double kDeviations = 4;
 
-// Wilson's lower bound of a rate of which `hits` of `all` were counted.
+// Wilson's lower bound of a rate, given `hits` of `all`.
 double LowerBound(int64_t hits, int64_t all) {
   if (all == 0) return 0;
   const double n = static_cast<double>(all), p = static_cast<double>(hits) / n, z2 = kDeviations * kDeviations;
@@ -85,7 +85,7 @@ std::string CanaryWatch::Worse(const std::vector<AbortRule>& rules) {
                            stable_all, kStableLabel, rule.text);
       continue;
     }
-    // A percentile of fewer requests says little.
+    // A percentile of fewer requests is not reliable.
     constexpr double kLeastBeyond = 10;
     if (static_cast<double>(stable_answered) * (1 - rule.quantile) < kLeastBeyond) continue;
     const auto edge = [](size_t bucket) {

@@ -17,7 +17,7 @@ Status GrpcCallers::Check(const grpc::ServerContextBase& context) const {
 void FillFrom(grpc::CallbackServerContext& context, InferenceCall& call) {
   const auto user = context.client_metadata().find(kUserHeader);
   if (user != context.client_metadata().end()) call.user = std::string(user->second.data(), user->second.size());
-  // A caller without a deadline has one of years.
+  // A caller without a deadline has one that is years away.
   const auto left = context.deadline() - std::chrono::system_clock::now();
   if (left < std::chrono::hours(24))
     call.deadline = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::nanoseconds>(left);

@@ -24,7 +24,7 @@ class GrpcCallers {
   ServerSecurity& security_;
 };
 
-// Deadline, user and cancellation of a call, as its context has them. The context outlives the call.
+// Sets deadline, user and cancellation of a call from its context, which must outlive the call.
 void FillFrom(grpc::CallbackServerContext& context, InferenceCall& call);
 
 }  // namespace rivulet

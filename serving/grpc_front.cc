@@ -18,13 +18,13 @@ constexpr RoleSpec kModelsSpec{
     .name = "models", .text = "a model server", .serves = true, .connects = false, .named_by_host = true};
 const RegisterRole kRegisterServe(kServeSpec), kRegisterModels(kModelsSpec);
 
-// Calls of a connection that are under way at once; more wait at their client.
+// The most simultaneous calls of a connection; more wait at their client.
 constexpr int kMostCalls = 1024;
-// Of a message beside its values: names, shapes, framing.
+// For the parts of a message besides its values: names, shapes, framing.
 constexpr int64_t kMessageRoom = 1 << 20;
 // Values in fields of messages or in text take more bytes than raw ones; float64 twice as many.
 constexpr int64_t kWidest = 2;
-// What all connections may hold together: some large messages, and the read buffers of many small ones.
+// The most memory of all connections together: some large messages, and the read buffers of many small ones.
 constexpr size_t kQuota = size_t{256} << 20;
 
 class Front final : public GrpcFront {

@@ -1,6 +1,6 @@
 // The gRPC front of a model server: the Open Inference Protocol and TensorFlow Serving's services on one port.
 //
-// Calls are handed to the batcher as they come and answered on its threads; none of gRPC's threads blocks. Messages are
+// Calls are passed to the batcher as they arrive and answered on its threads; no gRPC thread blocks. Messages are
 // limited by the served models' largest batch, and the memory of all connections by a quota. Under TLS a caller needs a
 // certificate of the role `serve`.
 #pragma once
@@ -15,7 +15,7 @@
 
 namespace rivulet {
 
-// Of callers of model servers, and of the servers themselves.
+// The roles of model servers' callers, and of the servers themselves.
 extern const Role kServeRole, kModelsRole;
 
 struct GrpcFrontOptions {
@@ -25,12 +25,12 @@ struct GrpcFrontOptions {
 
 class GrpcFront {
  public:
-  // `server` must outlive this. FAILED_PRECONDITION: the credentials refuse this address. UNAVAILABLE: it cannot be
-  // listened on.
+  // `server` must outlive this. FAILED_PRECONDITION: the credentials refuse this address. UNAVAILABLE: it is not
+  // free.
   static StatusOr<std::unique_ptr<GrpcFront>> Start(ModelServer& server, GrpcFrontOptions options);
   virtual ~GrpcFront() = default;              // as Stop(0)
-  virtual NetworkAddress address() const = 0;  // with the port chosen
-  // Takes no new calls, gives those in flight `grace`, then ends them.
+  virtual NetworkAddress address() const = 0;  // with the actual port
+  // Refuses new calls, gives running ones the time `grace`, then ends them.
   virtual void Stop(std::chrono::milliseconds grace) = 0;
 };
 

@@ -11,7 +11,7 @@
 namespace rivulet {
 namespace {
 
-// A stream of requests, answered one after another in their order. gRPC calls back for one thing at a time.
+// A stream of requests, answered one after another in order. gRPC calls back for one operation at a time.
 class InferStream final
     : public grpc::ServerBidiReactor<inference::ModelInferRequest, inference::ModelStreamInferResponse> {
  public:
@@ -30,7 +30,7 @@ class InferStream final
       inference::ModelInferResponse* const response = response_.mutable_infer_response();
       ToMessage(*answer, request_, response);
       (*response->mutable_parameters())[kVersionHeader].set_string_param(
-          answer->version.text);  // a stream has one header
+          answer->version.text);  // a stream has only one header
       StartWrite(&response_);
     });
   }
@@ -41,7 +41,7 @@ class InferStream final
   void OnDone() override { delete this; }
 
  private:
-  // An error of one request ends no stream.
+  // An error of one request does not end the stream.
   void Refuse(const Status& status) {
     response_.set_error_message(std::string(Message(status)));
     response_.mutable_infer_response()->set_id(request_.id());
@@ -64,7 +64,7 @@ class RefusedStream final
 
 }  // namespace
 
-// Of calls that cost no step.
+// Answers calls that cost no step.
 template <typename Work>
 grpc::ServerUnaryReactor* GrpcInference::Answer(grpc::CallbackServerContext* context, Work work) {
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();

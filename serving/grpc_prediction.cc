@@ -15,7 +15,7 @@ grpc::ServerUnaryReactor* End(grpc::CallbackServerContext* context, const Status
   return reactor;
 }
 
-// A caller that may not call learns no more than that.
+// A caller without the right to call gets no other information.
 grpc::ServerUnaryReactor* EndUnserved(grpc::CallbackServerContext* context, const GrpcCallers& callers,
                                       const char* why) {
   const Status status = callers.Check(*context);
@@ -40,7 +40,7 @@ grpc::ServerUnaryReactor* GrpcPrediction::Predict(grpc::CallbackServerContext* c
                                                   tensorflow::serving::PredictResponse* response) {
   if (const Status status = callers_.Check(*context); !status.ok()) return End(context, status);
   const auto made = std::make_shared<std::deque<std::string>>();
-  constexpr int64_t kWidest = 2;  // float64 of a float32 input, refused later by its name
+  constexpr int64_t kWidest = 2;  // float64 for a float32 input, which is refused later with the input's name
   StatusOr<InferenceCall> call = CallOf(*request, *made, static_cast<size_t>(server_.BatchBytes() * kWidest));
   if (!call.ok()) return End(context, call.status());
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();

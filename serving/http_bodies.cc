@@ -15,7 +15,7 @@ namespace {
 Status AddInput(const ServedInput& input, const Json& json, PredictBody& request, InferenceCall& call) {
   WireTensor tensor{.name = input.name, .dtype = input.row.dtype};
   RIVULET_ASSIGN_OR_RETURN(tensor.shape, ShapeOf(json));
-  // Bytes of an example come as text, in {"b64": …} where they are no text.
+  // Bytes of an example are sent as text, or in {"b64": …} if they are no text.
   const Json* first = &json;
   while (first->IsArray() && first->size() > 0) first = &first->elements()[0];
   if (input.encoding == FeatureEncoding::kUint8 && !first->IsNumber()) tensor.dtype = DType::kString;
@@ -27,7 +27,7 @@ Status AddInput(const ServedInput& input, const Json& json, PredictBody& request
   return absl::OkStatus();
 }
 
-// {"b64": …} is a value and no object of inputs.
+// {"b64": …} is a value, not an object of inputs.
 bool NamesInputs(const Json& json) { return json.IsObject() && !json.Contains("b64"); }
 
 Status ReadRows(std::span<const ServedInput> inputs, const Json& instances, PredictBody& request, InferenceCall& call) {
@@ -104,7 +104,7 @@ Status ReadInput(const Json& json, std::string_view& binary, InferBody& request)
   return absl::OkStatus();
 }
 
-// Each value but the first has a ',', '[' or '{' of its own before it, outside of strings.
+// Each value except the first follows a ',', '[' or '{' outside of strings.
 Status CheckValueCount(std::string_view json, int64_t most) {
   int64_t values = 1;
   bool in_string = false;

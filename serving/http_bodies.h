@@ -14,20 +14,20 @@
 
 namespace rivulet {
 
-// A request with the values that had to be rewritten.
+// A request with its rewritten values.
 struct InferBody {
   InferenceCall call;
   std::deque<std::string> made;
-  std::vector<std::pair<std::string, bool>> binary;  // by output: whether its values are binary in the answer
-  bool binary_by_default = false;                    // of all others
+  std::vector<std::pair<std::string, bool>> binary;  // by output: whether the answer has binary values
+  bool binary_by_default = false;                    // for all other outputs
 };
 
-// A JSON value takes some forty bytes in memory and as few as two in a body, so that values are counted before any is
-// read: `most_values` is a bound for names, numbers and brackets together.
+// A JSON value takes some forty bytes in memory and as few as two in a body, so values are counted before any is read:
+// `most_values` limits names, numbers and brackets together.
 //
-// `length` is that of the JSON in front of the binary values, as a field says it; "": there are none. The call's values
-// are views of `body` and of `made`. INVALID_ARGUMENT: no JSON, a field that is missing or of another kind, values that
-// the type does not hold, binary data of another length, more values.
+// `length`: the length of the JSON before the binary values, from a header field; "": there are no binary values. The
+// call's values are views of `body` and of `made`. INVALID_ARGUMENT: no JSON, a missing field or one of another kind,
+// values out of the type's range, binary data of another length, too many values.
 Status ReadInferBody(std::string_view body, std::string_view length, int64_t most_values, InferBody& request);
 
 struct PredictBody {
@@ -35,7 +35,7 @@ struct PredictBody {
   bool rows = false;  // "instances", answered by "predictions"; else "inputs", answered by "outputs"
 };
 
-// The names and types of `inputs` say how values are read. INVALID_ARGUMENT as above, and unlike nested arrays.
+// Values are read by the names and types of `inputs`. INVALID_ARGUMENT as above, and for ragged arrays.
 Status ReadPredictBody(std::string_view body, int64_t most_values, std::span<const ServedInput> inputs,
                        PredictBody& request, InferenceCall& call);
 

@@ -10,7 +10,7 @@
 namespace rivulet {
 namespace {
 
-// In text a value takes up to so many times its raw bytes: "-1.2345678e-12," is four times a float32's.
+// The largest ratio of a value's text to its raw bytes: "-1.2345678e-12," is four times a float32's.
 constexpr size_t kTextOfRaw = 5;
 constexpr size_t kCallRoom = 1 << 20;
 
@@ -74,7 +74,7 @@ void ServeCalls(ModelServer& server, HttpServer& http) {
   });
 }
 
-// Prometheus's text format. Names are letters, digits, '.', '_' and '-', which need no escapes.
+// Prometheus's text format. Names have only letters, digits, '.', '_' and '-', which need no escapes.
 HttpReply MetricsReply(const ModelServer& server) {
   std::string text;
   const auto out = std::back_inserter(text);

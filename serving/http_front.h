@@ -9,21 +9,21 @@
 
 namespace rivulet {
 
-// Limits of a server for these models, and the role of its callers.
+// Sets the limits of a server for these models, and the role of its callers.
 void PrepareHttp(const ModelServer& server, HttpOptions& options);
 // Registers the calls at `http`, before its Start. `server` must outlive it.
 void ServeCalls(ModelServer& server, HttpServer& http);
 
-// One call of each protocol, with its body; `reply` is called once, on any thread. Do not block.
+// Answer one call of each protocol, with its body; `reply` is called once, on any thread. They do not block.
 void AnswerInference(ModelServer& server, std::shared_ptr<const HttpCallRequest> request, HttpServer::CallReply reply);
 void AnswerPrediction(ModelServer& server, std::shared_ptr<const HttpCallRequest> request, HttpServer::CallReply reply);
 HttpReply MetricsReply(const ModelServer& server);
 
-// Values of a call's body that are read at most: those of the largest batch, and of what stands beside them.
+// The most values that are read from a call's body: those of the largest batch, with names and brackets.
 int64_t MostJsonValues(const ModelServer& server);
 
-// {"error": …} with the status that the code stands for: 400 INVALID_ARGUMENT, 404 NOT_FOUND, 409 FAILED_PRECONDITION,
-// 429 RESOURCE_EXHAUSTED, 501 UNIMPLEMENTED, 503 UNAVAILABLE, 504 DEADLINE_EXCEEDED, else 500.
+// {"error": …} with the HTTP status for the code: 400 INVALID_ARGUMENT, 404 NOT_FOUND, 409 FAILED_PRECONDITION, 429
+// RESOURCE_EXHAUSTED, 501 UNIMPLEMENTED, 503 UNAVAILABLE, 504 DEADLINE_EXCEEDED, else 500.
 HttpReply ErrorReply(const Status& status);
 HttpReply TakesPost(const std::string& path);  // 405
 HttpReply JsonReply(std::string body);

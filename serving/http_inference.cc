@@ -37,7 +37,7 @@ std::optional<ModelPath> ParseModelPath(std::string_view path) {
   return parsed;
 }
 
-// A request with what it has to keep until it is answered.
+// A request with the objects that must live until its answer.
 struct InferRequest : InferBody {
   std::shared_ptr<const HttpCallRequest> http;
 };
@@ -125,7 +125,7 @@ StatusOr<Json> Metadata(const ModelServer& server, const ModelPath& path) {
   return json;
 }
 
-// 200 where the model answers, also where a newer version failed: then it says which and why.
+// 200 if the model answers, even if a newer version failed: then the reply names that version and the reason.
 HttpReply ReadyReply(const ModelServer& server, const ModelPath& path) {
   const auto versions = server.Versions(path.model);
   if (!versions.ok()) return ErrorReply(versions.status());

@@ -69,7 +69,7 @@ std::string PredictText(const PredictBody& request, const InferenceAnswer& answe
 
 void AnswerPredict(ModelServer& server, const PredictionPath& path, const HttpCallRequest& http,
                    HttpServer::CallReply reply) {
-  // The inputs' names and types decide how values are read; a switch in between that changes them is told below.
+  // Values are read by the inputs' names and types; a switch that changes these in between is reported below.
   InferenceCall call{.model = path.model, .version = path.version, .user = http.Field(kUserHeader)};
   if (call.user.empty()) call.user = server.NextKey();
   const auto route = server.Choose(path.model, path.version, call.user);

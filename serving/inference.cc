@@ -12,12 +12,12 @@ namespace {
 
 using Done = std::function<void(const Status& status, const InferenceAnswer* answer)>;
 
-// What a request has until it is answered.
+// State of a request until its answer.
 struct Under {
   InferenceCall call;
   Route route;
-  std::vector<BoundInput> inputs;  // in order of the plan's
-  std::vector<size_t> outputs;     // of the plan's
+  std::vector<BoundInput> inputs;  // in order of the plan's inputs
+  std::vector<size_t> outputs;     // indices of the plan's outputs
   Done done;
 };
 

@@ -16,14 +16,14 @@
 
 namespace rivulet {
 
-// The header by which a user's requests stay on one side of a canary, and the one that names the version in an answer.
+// The header that keeps a user's requests on one side of a canary, and the one with the version of an answer.
 inline constexpr char kUserHeader[] = "rivulet-user";
 inline constexpr char kVersionHeader[] = "rivulet-version";
 
 struct InferenceCall {
   std::string model;
   std::string version;  // a number, a label, or ""
-  std::string user;     // decides between canary and stable; "": `id` does, else a counter
+  std::string user;     // decides between canary and stable; "": `id` decides, else a counter
   std::string id;
   std::vector<WireTensor> inputs;
   std::vector<std::string> outputs;  // empty: all
@@ -33,17 +33,17 @@ struct InferenceCall {
 
 struct InferenceOutput {
   std::string_view name;
-  TensorView value;  // with a row for each example
+  TensorView value;  // with a row per example
 };
 
 struct InferenceAnswer {
   const LoadedVersion& version;
-  std::span<const InferenceOutput> outputs;  // in the order of the call's, else of the plan's
+  std::span<const InferenceOutput> outputs;  // in the order of the call's outputs, else of the plan's
 };
 
-// `done` is called once, on any thread, also before this returns; `answer` is null on an error and valid during the
-// call. INVALID_ARGUMENT: an input or output that is missing, unknown or given twice, and as Bind. Others as
-// ModelServer::Choose and Batcher::Submit. The bytes of the call's inputs stay until then.
+// Calls `done` once, on any thread, possibly before this returns; `answer` is null on an error and valid during that
+// call. INVALID_ARGUMENT: a missing, unknown or repeated input or output; or as Bind. Other errors as
+// ModelServer::Choose and Batcher::Submit. The bytes of the call's inputs must stay valid until `done` is called.
 void Infer(ModelServer& server, InferenceCall call,
            std::function<void(const Status& status, const InferenceAnswer* answer)> done);
 

@@ -19,7 +19,7 @@ template <typename T>
 Status PutInteger(const Json& element, std::string& bytes) {
   if (!element.IsInteger()) return InvalidArgument("a value is no integer");
   const int64_t value = element.integer();
-  // Beyond int64 a number is read as its bound, which no narrower type holds.
+  // A number beyond int64 is read as int64's bound, which no narrower type contains.
   if (!std::in_range<T>(value) || value == INT64_MAX || value == INT64_MIN)
     return InvalidArgument("the value {} does not fit the type", value);
   Put(static_cast<T>(value), bytes);
@@ -29,7 +29,7 @@ Status PutInteger(const Json& element, std::string& bytes) {
 Status PutFloat(const Json& element, std::string& bytes) {
   if (!element.IsNumber()) return InvalidArgument("a value is no number");
   const double value = element.number();
-  // What lies half a step beyond the largest float rounds to infinity; its own shortest text lies a little beyond it.
+  // A value half a step beyond the largest float rounds to infinity; that float's shortest text is slightly beyond it.
   if (std::abs(value) >= 0x1.ffffffp127) return InvalidArgument("the value {} does not fit FP32", value);
   Put(static_cast<float>(value), bytes);
   return absl::OkStatus();

@@ -11,20 +11,20 @@
 
 namespace rivulet {
 
-// Appends the numbers, truths or strings of `data`, which may be nested, in the form of WireTensor::bytes.
-// INVALID_ARGUMENT: an element of another kind, or a number that the type does not hold. `base64`: a string is an
-// object {"b64": …}, or text.
+// Appends the numbers, bools or strings of `data`, which may be nested, in the form of WireTensor::bytes.
+// INVALID_ARGUMENT: an element of another kind, or a number out of the type's range. `base64`: a string is an object
+// {"b64": …}, or text.
 Status AppendValues(const Json& data, DType dtype, bool base64, std::string& bytes);
 
-// The sizes of nested arrays. INVALID_ARGUMENT: siblings of unlike sizes.
+// The sizes of nested arrays. INVALID_ARGUMENT: ragged arrays.
 StatusOr<std::vector<int64_t>> ShapeOf(const Json& data);
 
-// Appends `count` values as "1,2,3", floats by as many digits as name them; what is no finite number as null.
+// Appends `count` values as "1,2,3", floats with their shortest exact digits; NaN and infinity as null.
 void AppendNumbers(const TensorView& value, int64_t first, int64_t count, std::string& text);
 // Appends the values from element `first` on as arrays nested by `dims`.
 void AppendNested(const TensorView& value, std::span<const int64_t> dims, int64_t first, std::string& text);
 
-// INVALID_ARGUMENT: no base64.
+// INVALID_ARGUMENT: the text is no base64.
 StatusOr<std::string> Base64Bytes(std::string_view text);
 
 }  // namespace rivulet

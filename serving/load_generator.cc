@@ -18,7 +18,7 @@ namespace {
 using Service = inference::GRPCInferenceService;
 using Clock = std::chrono::steady_clock;
 
-// The channel, with the side of it that must outlive it.
+// The channel, with its security, which must outlive it.
 struct Connection {
   std::unique_ptr<ChannelSecurity> security;
   std::unique_ptr<Service::Stub> stub;
@@ -38,7 +38,7 @@ StatusOr<Connection> Connect(const LoadOptions& options) {
   return connection;
 }
 
-// Calls one behind another, `outstanding` of them at once. gRPC's threads call back.
+// Successive calls, `outstanding` of them at once. gRPC's threads call back.
 template <typename Response>
 class Load {
  public:

@@ -1,5 +1,5 @@
-// Load on a model server over gRPC: a fixed number of requests under way, and how many were answered how fast. Empty
-// calls in the same run show the limit of the machine's network and gRPC.
+// Load on a model server over gRPC: a constant number of requests under way, and the rate and latencies of answers.
+// Empty calls in the same run show the limit of the machine's network and gRPC.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,7 @@ struct LoadOptions {
   std::shared_ptr<const TransportCredentials> credentials;
   std::string model, version;
   int outstanding = 64;
-  int64_t rows = 1;  // of a request
+  int64_t rows = 1;  // per request
   std::chrono::milliseconds duration{5000};
 };
 
@@ -27,9 +27,9 @@ struct LoadResult {
   std::string first_error;
 };
 
-// ServerLive, with nothing in it.
+// Load of ServerLive calls, which are empty.
 StatusOr<LoadResult> LoadEmptyCalls(const LoadOptions& options);
-// ModelInfer with raw zeros, in the shapes that the model's metadata tell. Errors: the metadata cannot be had.
+// Load of ModelInfer calls with raw zeros, in the shapes of the model's metadata. Errors: there are no metadata.
 StatusOr<LoadResult> LoadInference(const LoadOptions& options);
 
 }  // namespace rivulet

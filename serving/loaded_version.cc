@@ -24,7 +24,7 @@ StatusOr<std::shared_ptr<const Model>> LoadServedModel(FileSystem& fs, const std
                                                        const std::string& digest,
                                                        std::shared_ptr<const ModelLayout> layout,
                                                        std::optional<int64_t> cluster) {
-  // The file's bytes, the model read from them, and for a moment an average of it.
+  // The file's bytes, the model read from them, and temporarily an average of it.
   const size_t needed = 3 * layout->arena_bytes(), left = AvailableMemory();
   if (needed > left)
     return ResourceExhausted("'{}' needs {} to be loaded, and {} is left; serve fewer models, or on a larger machine",
@@ -66,7 +66,7 @@ Status WarmUp(const LoadedVersion& version, std::span<const int64_t> batches) {
     bindings.buffers = buffers;
     bindings.feeds = feeds;
     bindings.fetches = fetches;
-    // The first run touches memory for the first time; the second tells how long a step takes.
+    // The first run touches memory for the first time; the second gives the time of a step.
     RIVULET_RETURN_IF_ERROR(instance->Run(bindings));
     const auto begin = std::chrono::steady_clock::now();
     RIVULET_RETURN_IF_ERROR(instance->Run(bindings));

@@ -1,5 +1,5 @@
-// A version of a served name in memory: its plan and its parameters. Immutable; requests under way hold it, and it goes
-// with the last of them.
+// A version of a served name in memory: its plan and its parameters. Immutable; requests under way share it, and the
+// last of them frees it.
 #pragma once
 
 #include <memory>
@@ -26,16 +26,16 @@ struct LoadedVersion {
 StatusOr<std::shared_ptr<const Plan>> LoadServedPlan(FileSystem& fs, const std::string& path,
                                                      const std::string& digest);
 
-// The parameters of a version, as its round measured them: the average of a run that averages, of several models that
-// of `cluster`. FAILED_PRECONDITION: it has several models and `cluster` says none; RESOURCE_EXHAUSTED: it does not fit
-// into the memory that is left. DATA_LOSS: another digest than `digest`, or damage.
+// The parameters of a version, as measured in its round: the average for a run that averages versions, that of
+// `cluster` for one with several models. FAILED_PRECONDITION: it has several models and `cluster` is nullopt.
+// RESOURCE_EXHAUSTED: it exceeds the free memory. DATA_LOSS: another digest than `digest`, or damage.
 StatusOr<std::shared_ptr<const Model>> LoadServedModel(FileSystem& fs, const std::string& path,
                                                        const std::string& digest,
                                                        std::shared_ptr<const ModelLayout> layout,
                                                        std::optional<int64_t> cluster);
 
-// Compiles a program for each of `batches` and runs it twice on zeros, so that no request waits for that and the time
-// of a step is known. On a thread that has called EnterWorkerThread.
+// Compiles a program for each of `batches` and runs it twice on zeros, so that no request waits for that and step times
+// are known. Call it on a thread that has called EnterWorkerThread.
 Status WarmUp(const LoadedVersion& version, std::span<const int64_t> batches);
 
 }  // namespace rivulet

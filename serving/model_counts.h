@@ -11,10 +11,10 @@
 
 namespace rivulet {
 
-// Thread-safe; a request costs a few atomic additions.
+// Counters of one label. Thread-safe; a request costs a few atomic additions.
 class ModelCounts {
  public:
-  // Upper bounds of the latencies that are counted apart, in microseconds.
+  // Upper bounds of the latency buckets, in microseconds.
   static constexpr std::array<int64_t, 10> kBounds = {250,    500,    1'000,   2'500,   5'000,
                                                       10'000, 25'000, 100'000, 500'000, 2'500'000};
 

@@ -23,7 +23,7 @@ StatusOr<std::unique_ptr<ModelServer>> ModelServer::Start(FileSystem& fs, ModelS
   if (options.names.empty()) return InvalidArgument("no model is named; give --model NAME");
   std::unique_ptr<ModelServer> server(new ModelServer(fs, std::move(options)));
   Status status;
-  // Compiling wants EnterWorkerThread, and the caller's thread is not ours to change; the same thread watches later.
+  // Compiling needs EnterWorkerThread, which must not change the caller's thread; the same thread watches later.
   Mutex mutex;
   CondVar loaded;
   bool done = false;
@@ -115,7 +115,7 @@ StatusOr<std::shared_ptr<const LoadedVersion>> ModelServer::Load(const Entry& en
   auto loaded = std::make_shared<LoadedVersion>();
   loaded->pointed = version;
   loaded->text = fmt::format("{}/{}/{}", version.run_id, version.round, version.digest);
-  // Versions of one plan share what is compiled.
+  // Versions of one plan share its compiled programs.
   std::weak_ptr<const ServedPlan>& known = plans_[version.plan_digest];
   loaded->plan = known.lock();
   if (loaded->plan == nullptr) {
@@ -128,8 +128,8 @@ StatusOr<std::shared_ptr<const LoadedVersion>> ModelServer::Load(const Entry& en
   return loaded;
 }
 
-// Labels whose version cannot be loaded keep the one they had. The new routing is seen by all requests at once, and by
-// none in part.
+// A label whose version cannot be loaded keeps its previous one. All requests see the new routing at once and
+// completely.
 Status ModelServer::Apply(Entry& entry, std::map<std::string, PointedLabel> wanted) {
   std::shared_ptr<const Routing> before;
   {
@@ -204,7 +204,7 @@ Status ModelServer::Apply(Entry& entry, std::map<std::string, PointedLabel> want
 void ModelServer::TellDrained() {
   std::erase_if(draining_, [&](const Draining& draining) {
     if (!draining.held.expired()) return false;
-    // A label may have come back to it meanwhile.
+    // A label may lead to it again by now.
     if (draining.entry->versions.at(draining.version.version).state == VersionState::kDraining)
       SetState(*draining.entry, draining.version, VersionState::kUnloaded);
     return true;
@@ -240,7 +240,7 @@ Status ModelServer::Follow(const std::string& db) {
   return absl::OkStatus();
 }
 
-// A history that cannot be read now is asked again later; what is loaded serves on.
+// A history that cannot be read now is read again later; loaded versions stay in service.
 void ModelServer::Watch() {
   std::map<std::string, std::string> told;
   while (true) {
@@ -261,7 +261,7 @@ void ModelServer::Watch() {
   }
 }
 
-// Requests see the new routing at once, whether or not its row can be written.
+// Requests see the new routing at once, even if its row cannot be written.
 void ModelServer::AbortWorseCanaries() {
   std::vector<std::pair<Entry*, std::shared_ptr<const Routing>>> watched;
   {

@@ -1,5 +1,5 @@
-// Served names of a process: which versions they have, in which state, and which of them a request goes to. Follows the
-// pointers of histories; protocols (grpc_inference.h and its neighbours) call it.
+// Served names of a process: their versions, the state of each, and the choice of a version for each request. Follows
+// the pointers of histories; protocols (grpc_inference.h and its neighbours) call it.
 //
 //   Loading → Warming → Available → Draining → Unloaded
 //        └──────┴→ Failed, while the version before goes on serving
@@ -32,8 +32,8 @@ namespace rivulet {
 // A name to serve.
 struct NameToServe {
   std::string name;
-  std::string db;  // the history that has its pointers
-  // A version that is served as `stable` whatever the pointers say: its files. Nullopt: the pointers'.
+  std::string db;  // the history with its pointers
+  // A version that is served as `stable` regardless of the pointers: its files. Nullopt: the pointers decide.
   struct Fixed {
     PointedVersion version;
     std::string plan_path, version_path;
@@ -51,10 +51,10 @@ struct VersionStatus {
   std::string reason;  // of kFailed
 };
 
-// A canary that gets no share any more, as it was worse than the stable version.
+// A canary that lost its share, because it was worse than the stable version.
 struct AbortedCanary {
   std::string db, name;
-  PointedLabel label;  // as it was
+  PointedLabel label;  // as it was then
   std::string reason;
 };
 
@@ -64,51 +64,51 @@ struct ModelServerOptions {
   ServedPlanOptions plan;
   std::optional<int64_t> cluster;
   std::chrono::milliseconds poll{200};
-  // Rules by which a canary's share becomes 0 until its label is pointed anew.
+  // Rules that set a canary's share to 0 until its label is pointed again.
   std::vector<AbortRule> abort_if = {};
-  // Hears of each such canary once, on a thread of the server; does not block.
+  // Receives each such canary once, on a thread of the server; must not block.
   std::function<void(const AbortedCanary& canary)> aborted = {};
-  // Hears sentences for a log: versions that came, went or failed. On a thread of the server.
+  // Receives log messages about versions that appear, go or fail. On a thread of the server.
   std::function<void(const std::string& sentence, bool warning)> tell;
 };
 
-// Thread-safe.
+// Server of names. Thread-safe.
 class ModelServer {
  public:
-  // Loads every name's versions. Errors: a name without pointers (NOT_FOUND), or none of whose versions can be served.
+  // Loads every name's versions. Errors: a name without pointers (NOT_FOUND), or without a version that can be served.
   static StatusOr<std::unique_ptr<ModelServer>> Start(FileSystem& fs, ModelServerOptions options);
   ~ModelServer();
 
-  // As Routing::Choose. NOT_FOUND: no such name is served (names the nearest).
+  // As Routing::Choose. NOT_FOUND: no such name is served (gives the nearest).
   StatusOr<Route> Choose(std::string_view name, std::string_view version, std::string_view key) const;
   // A key for a request without one.
   std::string NextKey() const;
-  // Of one name; NOT_FOUND as Choose. By version.
+  // The versions of one name, by number; NOT_FOUND as Choose.
   StatusOr<std::vector<VersionStatus>> Versions(const std::string& name) const;
   std::vector<std::string> Names() const;
-  // Whether every name has a version that answers requests without version or label.
+  // Whether every name has a version for requests without version or label.
   bool Ready() const;
   struct LabelCounts {
     std::string name, label;
     int64_t version = 0;
     std::shared_ptr<const ModelCounts> counts;
-    double percent = 0;  // of requests without version or label, as they are divided now; 0 of 'stable'
+    double percent = 0;  // present share of requests without version or label; 0 for 'stable'
   };
   std::vector<LabelCounts> Counts() const;
   Batcher& batcher() { return *batcher_; }
-  // The most bytes that a batch of examples of any name has.
+  // The size in bytes of the largest batch of examples of any name.
   int64_t BatchBytes() const;
-  int64_t BatchJsonValues() const;  // as ServedPlan::row_json_values
+  int64_t BatchJsonValues() const;  // as in ServedPlan::row_json_values
 
  private:
   struct Entry {
     NameToServe served;
     std::unique_ptr<PointedFiles> files;
-    std::map<std::string, PointedLabel> wanted;  // as the pointers say
+    std::map<std::string, PointedLabel> wanted;  // by the pointers
     std::map<int64_t, VersionStatus> versions;
     std::map<std::pair<std::string, int64_t>, std::shared_ptr<ModelCounts>> counts;  // by label and version
     std::shared_ptr<const Routing> routing;
-    int64_t aborted_rows = 0;  // PointedLabel::rows of a canary whose share was taken away; 0: none
+    int64_t aborted_rows = 0;  // PointedLabel::rows of a canary that lost its share; 0: none
   };
   ModelServer(FileSystem& fs, ModelServerOptions options);
   Status Follow(const std::string& db);
@@ -120,7 +120,7 @@ class ModelServer {
   void AbortWorseCanaries();
   void Watch();
 
-  // A version that no label leads to any more, and that requests may still have.
+  // A version without a label that requests may still be using.
   struct Draining {
     Entry* entry = nullptr;
     PointedVersion version;
@@ -131,9 +131,9 @@ class ModelServer {
   const ModelServerOptions options_;
   std::unique_ptr<Batcher> batcher_;
   std::map<std::string, std::unique_ptr<Pointers>> histories_;    // of the watching thread
-  std::map<std::string, int64_t> seen_;                           // the same: data versions
-  std::map<std::string, std::weak_ptr<const ServedPlan>> plans_;  // the same, by digest
-  std::vector<Draining> draining_;                                // the same
+  std::map<std::string, int64_t> seen_;                           // likewise: data versions
+  std::map<std::string, std::weak_ptr<const ServedPlan>> plans_;  // likewise, by digest
+  std::vector<Draining> draining_;                                // likewise
   mutable Mutex mutex_;
   CondVar closing_changed_;
   bool closing_ GUARDED_BY(mutex_) = false;

@@ -19,7 +19,7 @@ std::string_view BytesOf(const Field& field) {
   return {reinterpret_cast<const char*>(field.data()), static_cast<size_t>(field.size()) * sizeof(*field.data())};
 }
 
-// Values of a wider field, one by one; out of the narrower type's range they are refused.
+// Values of a wider field, one by one; those outside the narrower type's range are refused.
 template <typename To, typename Field>
 Status Narrow(const Field& field, std::string& to) {
   to.reserve(static_cast<size_t>(field.size()) * sizeof(To));
@@ -147,7 +147,7 @@ StatusOr<InferenceCall> CallOf(const inference::ModelInferRequest& request, std:
   if (raw > 0 && raw != request.inputs_size())
     return InvalidArgument("the request has {} inputs and {} raw_input_contents; give one for each input, or none",
                            request.inputs_size(), raw);
-  // An input costs more here than on the wire; no model has so many.
+  // An input costs more memory here than on the wire; no model has so many.
   constexpr int kMostInputs = 1024, kMostDims = 64;
   if (request.inputs_size() > kMostInputs || request.outputs_size() > kMostInputs)
     return InvalidArgument("the request has more than {} inputs or outputs", kMostInputs);

@@ -11,15 +11,15 @@
 
 namespace rivulet {
 
-// The call of a request; views of the request's memory, and of `made`, which holds values that had to be rewritten.
-// INVALID_ARGUMENT: a type that there is not, values in two places or in the wrong field.
+// The call of a request; its values are views of the request's memory, and of `made`, which has rewritten values.
+// INVALID_ARGUMENT: an unknown type, values in two places or in the wrong field.
 StatusOr<InferenceCall> CallOf(const inference::ModelInferRequest& request, std::deque<std::string>& made);
 
-// Values raw where the request's were, else in their fields.
+// Writes raw values if the request had them, else values in their fields.
 void ToMessage(const InferenceAnswer& answer, const inference::ModelInferRequest& request,
                inference::ModelInferResponse* response);
 
-// Of the version that answers requests without a version (or of `version`, a number or label).
+// Describe the version for requests without a version (or `version`, a number or label).
 Status Describe(const ModelServer& server, const std::string& name, const std::string& version,
                 inference::ModelMetadataResponse* response);
 Status Describe(const ModelServer& server, const std::string& name, const std::string& version, int64_t max_batch,

@@ -13,7 +13,7 @@
 namespace rivulet {
 namespace {
 
-// On a thread of its own, because compiling wants EnterWorkerThread and the caller's thread is not ours to change.
+// On a separate thread, because compiling needs EnterWorkerThread, which must not change the caller's thread.
 Status CheckServable(FileSystem& fs, const PointRequest& request, const PointerRow& row, const std::string& plan_path,
                      const ServedPlanOptions& options) {
   Status status;
@@ -29,7 +29,7 @@ Status CheckServable(FileSystem& fs, const PointRequest& request, const PointerR
   return status;
 }
 
-// Rows first, then the files that no row needs: a process that ends in between leaves files, and no row without one.
+// Rows first, then removal of unneeded files: a process that ends in between leaves files, but no row without one.
 StatusOr<PointerRow> Write(Pointers& pointers, PointedFiles& files, PointerRow row) {
   RIVULET_ASSIGN_OR_RETURN(row.version, pointers.Add(row));
   RIVULET_ASSIGN_OR_RETURN(const auto rows, pointers.Rows());
@@ -99,7 +99,7 @@ StatusOr<PointerRow> RollBack(FileSystem& fs, const std::string& db, const std::
   row.author = author;
   row.note.clear();
   const PointedVersion target{row.version, row.run_id, row.round, row.digest, row.plan_digest};
-  // Of an earlier step the files are in the folder no more; its run may still have them.
+  // Files of an earlier step back are not in the folder any more; its run may still have them.
   const PointedFiles::Found found = files.Find(target);
   if (!fs.Exists(found.version) || !fs.Exists(found.plan))
     return FailedPrecondition(

@@ -20,24 +20,24 @@ struct PointRequest {
   std::string run_id;
   int64_t round = 0;
   std::string version_path;        // the model's file, in its run's folder
-  std::optional<double> percent;   // 0 .. 100, of requests without version or label; nullopt: as it was, at first 0
-  std::optional<int64_t> cluster;  // which of several models is checked
+  std::optional<double> percent;   // 0 .. 100, of requests without version or label; nullopt: as before, initially 0
+  std::optional<int64_t> cluster;  // the model that is checked, of several
   std::string author, note;
   int64_t now = 0;  // milliseconds since 1970 UTC
 };
 
-// The row that was written. What cannot be served is refused before anything is written, as ServedPlan::Create,
-// LoadServedPlan and LoadServedModel say. FAILED_PRECONDITION: the run keeps no plan. INVALID_ARGUMENT: a name, label
-// or share that is none.
+// Writes and gives the row. A target that cannot be served is refused before anything is written, with the errors of
+// ServedPlan::Create, LoadServedPlan and LoadServedModel. FAILED_PRECONDITION: the run has no stored plan.
+// INVALID_ARGUMENT: an invalid name, label or share.
 StatusOr<PointerRow> PointTo(FileSystem& fs, const PointRequest& request, const ServedPlanOptions& options);
 
-// Steps a label back to its target before. FAILED_PRECONDITION: there is none, or its files are gone.
+// Moves a label back to its previous target. FAILED_PRECONDITION: there is none, or its files are missing.
 StatusOr<PointerRow> RollBack(FileSystem& fs, const std::string& db, const std::string& name, const std::string& label,
                               const std::string& author, int64_t now);
 
-// Takes a label's share away, with the reason as the row's note; its target stays. Waits for nobody: UNAVAILABLE where
-// another process is pointing. ABORTED: the label has had another number of rows than `label` says, so that
-// somebody has pointed it anew.
+// Sets a label's share to 0, with the reason as the row's note; its target stays. Does not wait: UNAVAILABLE if another
+// process is pointing. ABORTED: the label's number of rows differs from that in `seen`, so it was pointed again
+// meanwhile.
 StatusOr<PointerRow> TakeShare(FileSystem& fs, const std::string& db, const std::string& name, const std::string& label,
                                const PointedLabel& seen, const std::string& reason, const std::string& author,
                                int64_t now);

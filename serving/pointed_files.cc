@@ -37,7 +37,7 @@ PointedFiles::Found PointedFiles::Find(const PointedVersion& version) const {
           choose(PlanPath(version.plan_digest), JoinPath(of_run, "plan"))};
 }
 
-// A link costs nothing and shares the bytes, which nobody changes in place. Where the file system has no links, or the
+// A link costs nothing and shares the bytes, which are never changed in place. If the file system has no links, or the
 // run's folder is on another one, the bytes are copied.
 Status PointedFiles::BringOne(const std::string& from, const std::string& to) {
   if (fs_.Exists(to)) return absl::OkStatus();
@@ -63,7 +63,7 @@ Status PointedFiles::KeepOnly(const std::vector<PointedVersion>& kept) {
   }
   RIVULET_ASSIGN_OR_RETURN(const std::vector<std::string> there, fs_.List(folder_));
   for (const std::string& name : there) {
-    if (!name.ends_with(kVersionEnd) && !name.ends_with(kPlanEnd)) continue;  // the lock, and what is not ours
+    if (!name.ends_with(kVersionEnd) && !name.ends_with(kPlanEnd)) continue;  // the lock, and foreign files
     const std::string path = JoinPath(folder_, name);
     if (!names.contains(path)) RIVULET_RETURN_IF_ERROR(fs_.Remove(path));
   }

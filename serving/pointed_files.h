@@ -12,7 +12,7 @@
 
 namespace rivulet {
 
-// Thread-safe.
+// Folder of pointed versions. Thread-safe.
 class PointedFiles {
  public:
   // `history` is History::real_path.
@@ -20,16 +20,16 @@ class PointedFiles {
 
   std::string VersionPath(const PointedVersion& version) const;
   std::string PlanPath(const std::string& plan_digest) const;
-  // Where the two are: in this folder, or, in a history that came without it, such as a backup, in their run's.
+  // The paths of both: in this folder, or, in a history that was copied without it, such as a backup, in their run's.
   struct Found {
     std::string version, plan;
   };
   Found Find(const PointedVersion& version) const;
-  // Links both files into the folder, else copies them; after OK both survive a crash. A file that is there stays.
+  // Links both files into the folder, else copies them; after OK both survive a crash. Existing files are unchanged.
   Status Bring(const PointedVersion& version, const std::string& version_path, const std::string& plan_path);
-  // Removes every version and plan that is none of `kept`.
+  // Removes every version and plan that is not in `kept`.
   Status KeepOnly(const std::vector<PointedVersion>& kept);
-  // Excludes other processes that bring and remove. Waits up to 20 s; then UNAVAILABLE.
+  // Excludes other processes that add or remove files. Waits up to 20 s; then UNAVAILABLE.
   StatusOr<std::unique_ptr<FileLock>> Lock();
   StatusOr<std::unique_ptr<FileLock>> TryLock();  // the same without waiting
   const std::string& folder() const { return folder_; }

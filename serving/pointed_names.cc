@@ -15,8 +15,8 @@ PointedVersion TargetOf(const PointerRow& row) {
 
 using Stacks = std::map<std::pair<std::string, std::string>, std::vector<const PointerRow*>>;
 
-// The targets of each name and label, the present one last: a row that is said puts one on the stack, and a step back
-// takes one away.
+// The targets of each name and label, the present one last: a new row pushes a target, and a step back pops
+// one.
 Stacks StacksOf(const std::vector<PointerRow>& rows) {
   Stacks stacks;
   for (const PointerRow& row : rows) {
@@ -85,7 +85,7 @@ std::vector<PointedVersion> KeptTargets(const std::vector<PointerRow>& rows) {
   for (const auto& [key, stack] : StacksOf(rows)) {
     size_t targets = 0;
     for (auto row = stack.rbegin(); row != stack.rend() && targets < 2; ++row) {
-      if (row != stack.rbegin() && TargetOf(**row) == TargetOf(**std::prev(row))) continue;  // another share of it
+      if (row != stack.rbegin() && TargetOf(**row) == TargetOf(**std::prev(row))) continue;  // only another share of it
       kept.push_back(TargetOf(**row));
       ++targets;
     }

@@ -1,5 +1,5 @@
-// Served names as the rows of a history's pointers give them: labels with their targets, steps back, and the targets
-// whose files must be kept. Pure functions over rows; no file, no lock.
+// Served names by the rows of a history's pointers: labels with their targets, steps back, and the targets whose files
+// must be kept. Pure functions over rows; no file, no lock.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@
 
 namespace rivulet {
 
-// The label that requests without a version or label go to, and the one that gets a share of them.
+// The label for requests without a version or label, and the one that gets a share of these.
 inline constexpr char kStableLabel[] = "stable";
 inline constexpr char kCanaryLabel[] = "canary";
 
@@ -29,7 +29,7 @@ struct PointedVersion {
 struct PointedLabel {
   PointedVersion target;
   double share = 0;  // percent
-  int64_t rows = 0;  // that the label has had: another number is another pointer, also one to the same target
+  int64_t rows = 0;  // number of rows of the label: if it differs, the label was pointed again, even to the same target
 };
 
 struct PointedName {
@@ -39,15 +39,15 @@ struct PointedName {
 // The newest row of each name and label, by name.
 std::map<std::string, PointedName> NamesOf(const std::vector<PointerRow>& rows);
 
-// The row that steps `label` of `name` back to the target before its present one; each step back goes one further.
-// NOT_FOUND: no such name or label. FAILED_PRECONDITION: there is no target before.
+// The row that moves `label` of `name` back to its previous target; each step back goes one further. NOT_FOUND: no such
+// name or label. FAILED_PRECONDITION: there is no previous target.
 StatusOr<PointerRow> StepBack(const std::vector<PointerRow>& rows, const std::string& name, const std::string& label);
 
 // The newest two targets of each label of each name.
 std::vector<PointedVersion> KeptTargets(const std::vector<PointerRow>& rows);
 
 // "NAME" or "NAME=LABEL" of a command. INVALID_ARGUMENT: a name or label that is empty, longer than 128 characters, or
-// has others than letters, digits, '.', '_' and '-', or is a number where it is a label: versions are numbers.
+// has others than letters, digits, '.', '_' and '-'; or a label that is a number, as versions are.
 Status CheckServedName(std::string_view name);
 Status CheckLabel(std::string_view label);
 

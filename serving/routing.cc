@@ -19,7 +19,7 @@ std::string Served(const Routing& routing) {
 
 }  // namespace
 
-// The name is hashed too, so that the users of one name's canary are not those of another's.
+// The name is hashed too, so that the canaries of different names have different users.
 bool FallsInto(std::string_view name, std::string_view key, double percent) {
   const uint64_t hash = Fingerprint64(fmt::format("{}\n{}", name, key));
   return static_cast<double>(hash >> 11) * 0x1p-53 * 100 < percent;

@@ -15,7 +15,7 @@
 
 namespace rivulet {
 
-// A version that answers, and the counts of the label that led to it.
+// A version for a request, with the counts of its label.
 struct Route {
   std::shared_ptr<const LoadedVersion> version;
   std::string label;  // "": the request named the version
@@ -33,15 +33,15 @@ struct RoutedLabel {
 
 struct Routing {
   std::string name;
-  std::map<std::string, RoutedLabel, std::less<>> labels;  // those that have a version that is available
-  std::shared_ptr<CanaryWatch> watch;                      // null: nothing compares the canary
+  std::map<std::string, RoutedLabel, std::less<>> labels;  // those with an available version
+  std::shared_ptr<CanaryWatch> watch;                      // null: no canary is compared
 
   // `version` is a number, a label, or ""; `key` decides between canary and stable. NOT_FOUND: no such version or label
-  // is served (names those that are). FAILED_PRECONDITION: no version or label was named, and there is no stable one.
+  // is served (lists those that are). FAILED_PRECONDITION: no version or label was given, and there is no stable one.
   StatusOr<Route> Choose(std::string_view version, std::string_view key) const;
 };
 
-// Whether a key falls into the first `percent` of all keys. A key that is in stays in when the share grows.
+// Whether a key is among the first `percent` of all keys. A key that is among them stays when the share grows.
 bool FallsInto(std::string_view name, std::string_view key, double percent);
 
 }  // namespace rivulet

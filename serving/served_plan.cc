@@ -21,7 +21,7 @@ TensorSpec WithBatch(TensorSpec row, int64_t batch) {
 
 std::string NodeOf(const std::string& tensor) { return tensor.substr(0, tensor.find(':')); }
 
-// A step's time follows the newest ones: an eighth of each.
+// A step's time is a moving average: each new one counts an eighth.
 constexpr int kNewStepPart = 8;
 
 }  // namespace
@@ -40,7 +40,7 @@ StatusOr<std::shared_ptr<const ServedPlan>> ServedPlan::Create(std::shared_ptr<c
   served->plan_ = std::move(plan);
   RIVULET_RETURN_IF_ERROR(served->FindOutputs(options));
   RIVULET_RETURN_IF_ERROR(served->FindInputs());
-  // Compiled for the fewest rows, which tells the outputs' shapes; a program of one row is used for single requests.
+  // Compiled for one row, which gives the outputs' shapes; single requests use this program.
   RIVULET_ASSIGN_OR_RETURN(const auto program, served->ProgramOf(1));
   for (size_t i = 0; i < served->outputs_.size(); ++i) {
     const TensorSpec& spec = program->fetch_specs()[served->sources_[i].fetch];
@@ -76,7 +76,7 @@ Status ServedPlan::FindOutputs(const ServedPlanOptions& options) {
   return absl::OkStatus();
 }
 
-// Of all features those whose placeholders the outputs depend on: not the label.
+// All features with placeholders that the outputs depend on: not the label.
 Status ServedPlan::FindInputs() {
   std::vector<Node*> targets;
   for (const std::string& fetch : fetches_) {

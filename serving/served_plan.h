@@ -1,5 +1,5 @@
-// A run's plan as it is served: the inputs and outputs of its inference graph, and a compiled program for each batch
-// size. Versions of one plan share it, so that a switch between them compiles nothing.
+// A run's plan for serving: the inputs and outputs of its inference graph, and a compiled program for each batch size.
+// Versions of one plan share it, so that a switch between them compiles nothing.
 #pragma once
 
 #include <chrono>
@@ -20,7 +20,7 @@ namespace rivulet {
 struct ServedInput {
   std::string name;  // the placeholder's
   FeatureEncoding encoding = FeatureEncoding::kFloat;
-  TensorSpec row;  // of one example, as the program is fed: float32 or int64
+  TensorSpec row;  // of one example, as fed to the program: float32 or int64
   double scale = 1;
   int64_t upper_bound = 0;  // of int64: values are 0 .. upper_bound - 1; 0: any
 };
@@ -31,19 +31,19 @@ struct ServedOutput {
 };
 
 struct ServedPlanOptions {
-  // Tensors or nodes of the graph, by name; empty: what `scores` gives. "probabilities": the softmax of the scores.
+  // Tensors or nodes of the graph, by name; empty: the result of `scores`. "probabilities": the softmax of the scores.
   std::vector<std::string> outputs;
-  // The tensor that holds a model's scores; "": none is known.
+  // Finds the tensor with a model's scores; "": none is known.
   std::string (*scores)(const ModelDef& model) = nullptr;
 };
 
 inline constexpr char kProbabilities[] = "probabilities";
 
-// Thread-safe.
+// Plan with compiled programs. Thread-safe.
 class ServedPlan {
  public:
-  // FAILED_PRECONDITION: the plan has no graph, or its model has personal variables; no output is known.
-  // NOT_FOUND: no such output (names the nearest). INVALID_ARGUMENT: an output that is not batch first.
+  // FAILED_PRECONDITION: the plan has no graph, its model has personal variables, or no output is known. NOT_FOUND: no
+  // such output (names the nearest). INVALID_ARGUMENT: an output whose first dimension is not the batch.
   static StatusOr<std::shared_ptr<const ServedPlan>> Create(std::shared_ptr<const Plan> plan,
                                                             const ServedPlanOptions& options);
 
@@ -51,20 +51,20 @@ class ServedPlan {
   std::span<const ServedInput> inputs() const { return inputs_; }
   std::span<const ServedOutput> outputs() const { return outputs_; }
   int64_t row_bytes() const { return row_bytes_; }  // of all inputs of one example
-  // Numbers, brackets and names that an example of all inputs has at most in JSON.
+  // The most numbers, brackets and names in the JSON of one example with all inputs.
   int64_t row_json_values() const;
 
-  // Compiled at the first call; the calling thread has called EnterWorkerThread. Feeds are in order of inputs(),
-  // fetches in order of fetches().
+  // Compiled at the first call, on a thread that has called EnterWorkerThread. Feeds are in order of inputs(), fetches
+  // in order of fetches().
   StatusOr<std::shared_ptr<const Program>> ProgramOf(int64_t batch) const;
-  // The fetch that output `index` is made from, and whether it is its softmax.
+  // The fetch of output `index`, and whether the output is its softmax.
   struct Source {
     size_t fetch = 0;
     bool softmax = false;
   };
   std::span<const Source> sources() const { return sources_; }
 
-  // How long a step of `batch` takes, from those that were told; zero: none was.
+  // The time of a step of `batch`, by those reported to TellStep; zero: none was.
   std::chrono::nanoseconds StepTime(int64_t batch) const;
   void TellStep(int64_t batch, std::chrono::nanoseconds took) const;
 
@@ -85,7 +85,7 @@ class ServedPlan {
   mutable std::map<int64_t, std::chrono::nanoseconds> steps_ GUARDED_BY(mutex_);
 };
 
-// Replaces each of `rows` rows of scores, which lie one after another, by its softmax.
+// Replaces each of `rows` consecutive rows of scores by its softmax.
 void SoftmaxRows(std::span<float> scores, int64_t rows);
 
 }  // namespace rivulet

@@ -12,7 +12,7 @@ namespace {
 
 namespace tfs = tensorflow::serving;
 
-// The type's values stand in a field of its own, whose last one is repeated to fill the shape.
+// The type's values are in a separate field; the last one is repeated to fill the shape.
 template <typename To, typename Field>
 Status Fill(const Field& field, int64_t elements, std::string& to) {
   if (field.size() > elements) return InvalidArgument("there are {} values for {} elements", field.size(), elements);
@@ -25,7 +25,7 @@ Status Fill(const Field& field, int64_t elements, std::string& to) {
   return absl::OkStatus();
 }
 
-// More is in no batch; the shape itself is compared with the model's later.
+// No batch has more; the shape itself is compared with the model's later.
 constexpr int64_t kMostElements = int64_t{1} << 31;
 
 StatusOr<int64_t> ElementsOf(std::span<const int64_t> shape) {
@@ -42,7 +42,7 @@ StatusOr<std::string_view> ValuesOf(const proto::TensorProto& tensor, DType dtyp
                                     size_t allowed, std::deque<std::string>& made) {
   if (!tensor.tensor_content().empty()) return std::string_view(tensor.tensor_content());
   RIVULET_ASSIGN_OR_RETURN(const int64_t elements, ElementsOf(shape));
-  // A few bytes may stand for many by repeating them; no more than a batch could hold.
+  // A few bytes may be repeated to many; at most as many as a batch could have.
   if (dtype != DType::kString && static_cast<uint64_t>(elements) * SizeOf(dtype) > allowed)
     return InvalidArgument("the shape has {} elements, more than the largest batch", elements);
   made.emplace_back();
@@ -175,7 +175,7 @@ Status Describe(const ModelServer& server, const tfs::ModelSpec& spec, tfs::GetM
   return absl::OkStatus();
 }
 
-// All versions; of a label or number that one alone.
+// All versions; for a label or number that one alone.
 Status Describe(const ModelServer& server, const tfs::ModelSpec& spec, tfs::GetModelStatusResponse* response) {
   RIVULET_ASSIGN_OR_RETURN(auto versions, server.Versions(spec.name()));
   const std::string version = VersionOf(spec);

@@ -21,16 +21,16 @@ namespace rivulet {
 
 // A served model has one signature.
 inline constexpr char kSignature[] = "serving_default";
-// Said of calls that are not served.
+// The error of calls that are not served.
 inline constexpr char kUsePredict[] =
     "Classify, Regress and MultiInference are not served; Predict gives the model's outputs for the same examples";
 
 // INVALID_ARGUMENT: another signature than `serving_default` or "".
 Status CheckSignature(std::string_view name);
 
-// The call of a request; views of the request's memory, and of `made`, which holds values that had to be rewritten.
-// A few values may stand for many; of these `most_made` bytes are written at most.
-// INVALID_ARGUMENT: another signature, a type that no input takes, more values than the shape has, more bytes.
+// The call of a request; its values are views of the request's memory, and of `made`, which has rewritten values.
+// Repeated values are written out, `most_made` bytes at most. INVALID_ARGUMENT: another signature, a type without an
+// input, more values than the shape has, too many bytes.
 StatusOr<InferenceCall> CallOf(const tensorflow::serving::PredictRequest& request, std::deque<std::string>& made,
                                size_t most_made = size_t{256} << 20);
 void ToMessage(const InferenceAnswer& answer, const tensorflow::serving::PredictRequest& request,

@@ -40,7 +40,7 @@ std::string Takes(const ServedInput& input) {
   return input.encoding == FeatureEncoding::kUint8 ? "FP32, FP16, BF16, UINT8 or BYTES" : "FP32, FP16 or BF16";
 }
 
-// The rows of a tensor whose other dimensions are `row`'s.
+// The number of rows of a tensor whose other dimensions equal `row`.
 StatusOr<int64_t> RowsOf(const WireTensor& given, std::span<const int64_t> row, int64_t max_rows) {
   const std::span<const int64_t> dims = given.shape;
   const bool fits = dims.size() == row.size() + 1 && std::equal(row.begin(), row.end(), dims.begin() + 1);
@@ -63,7 +63,7 @@ Status CheckLength(const WireTensor& given, uint64_t wanted) {
                          WireName(given.dtype), ShapeText(given.shape), wanted);
 }
 
-// The strings of BYTES, each of `length` bytes, one behind another.
+// The strings of BYTES, each of `length` bytes, one after another.
 StatusOr<std::string> Joined(const WireTensor& given, int64_t rows, uint64_t length) {
   RIVULET_RETURN_IF_ERROR(CheckLength(given, static_cast<uint64_t>(rows) * (length + sizeof(uint32_t))));
   std::string joined;
@@ -117,7 +117,7 @@ StatusOr<BoundInput> Bind(const ServedInput& input, const WireTensor& given, int
   const std::span<const int64_t> row = strings ? std::span<const int64_t>() : input.row.shape.dims();
   RIVULET_ASSIGN_OR_RETURN(bound.rows, RowsOf(given, row, max_rows));
   const auto of_row = static_cast<uint64_t>(input.row.shape.elements());
-  const uint64_t elements = static_cast<uint64_t>(bound.rows) * of_row;  // max_rows bounds it
+  const uint64_t elements = static_cast<uint64_t>(bound.rows) * of_row;  // limited by max_rows
   if (!strings && given.dtype != DType::kString)
     RIVULET_RETURN_IF_ERROR(CheckLength(given, elements * SizeOf(given.dtype)));
   const auto* const from = reinterpret_cast<const std::byte*>(given.bytes.data());
@@ -129,7 +129,7 @@ StatusOr<BoundInput> Bind(const ServedInput& input, const WireTensor& given, int
   if (given.dtype == input.row.dtype) {
     bound.data = from;
     if (input.row.dtype == DType::kInt64 && input.upper_bound > 0) {
-      int64_t* const values = make(int64_t{});  // the request's memory is aligned to nothing
+      int64_t* const values = make(int64_t{});  // the request's memory has no alignment
       std::memcpy(values, from, elements * sizeof(int64_t));
       RIVULET_RETURN_IF_ERROR(CheckRange(input, {values, elements}));
     }

@@ -14,25 +14,25 @@
 
 namespace rivulet {
 
-// "FP32", "INT64", "BYTES" and so on, as the Open Inference Protocol calls element types. Of a type that it has not:
-// kInvalid, "".
+// "FP32", "INT64", "BYTES" and so on, the Open Inference Protocol's names of element types. Unknown ones give kInvalid
+// or "".
 DType WireType(std::string_view name);
 std::string_view WireName(DType dtype);
 
-// One input of a request. Its bytes are row-major and little-endian; BYTES (kString) are strings, each behind its
-// length in four bytes.
+// One input of a request. Its bytes are row-major and little-endian; BYTES (kString) are strings, each after its length
+// in four bytes.
 struct WireTensor {
   std::string name;
   DType dtype = DType::kInvalid;
   std::vector<int64_t> shape;
-  std::string_view bytes;  // stays as long as the request
+  std::string_view bytes;  // valid as long as the request
 };
 
-// An input as a batch takes it.
+// An input in the form that a batch needs.
 struct BoundInput {
   int64_t rows = 0;
   const std::byte* data = nullptr;
-  std::vector<std::byte> converted;  // what `data` points to, where it is not the request's own memory
+  std::vector<std::byte> converted;  // memory of `data`, if it is not the request's own
 };
 
 // INVALID_ARGUMENT names the input: another shape, another type, another number of bytes, an integer out of range.

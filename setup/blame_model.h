@@ -6,9 +6,9 @@
 
 namespace rivulet {
 
-// What `error` is where a run or its model could not be created: a usage error when it is what the scenario itself says
-// of its model (a preset or a type of layer that there is not, variables to freeze that it has not), and not what a
-// file of another one holds.
+// Classifies `error`, from creating a run or its model. It becomes a usage error if it is about the scenario's own
+// model settings (an unknown preset or layer type, unknown variables to freeze), but not if it is about the content of
+// a file.
 Status BlameModel(const Scenario& scenario, Status error);
 
 }  // namespace rivulet

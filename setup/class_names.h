@@ -8,8 +8,8 @@
 
 namespace rivulet {
 
-// Those beside `records`, else beside the scenario's test set, else beside its training set. Empty: the examples have
-// no classes, or nobody named them.
+// The names beside `records`, else beside the scenario's test set, else beside its training set. Empty: the examples
+// have no classes, or there are no names.
 std::vector<std::string> ClassNamesOf(const Scenario& scenario, const std::string& records = "");
 
 }  // namespace rivulet

@@ -15,7 +15,7 @@
 namespace rivulet {
 namespace {
 
-// One row of scores: the class that it says, and how sure it is of it.
+// Counts one row of scores: its predicted class, and its confidence.
 void CountScores(std::span<const float> scores, int64_t label, ClassReport& report) {
   const auto highest = std::max_element(scores.begin(), scores.end());
   double sum = 0;
@@ -101,7 +101,7 @@ class ScoreCounter {
     if (!std::ranges::all_of(scores, [](float score) { return std::isfinite(score); }))
       return InvalidArgument("'{}' has scores that are no numbers: the model has diverged", scores_);
     for (size_t i = 0; i < labels.size(); ++i) {
-      if (labels[i] < 0 || labels[i] >= report_.classes) continue;  // a position that is only filling
+      if (labels[i] < 0 || labels[i] >= report_.classes) continue;  // a padding position
       CountScores(scores.subspan(i * classes, classes), labels[i], report_);
     }
     return absl::OkStatus();
@@ -109,7 +109,7 @@ class ScoreCounter {
 
   const Plan& plan_;
   const std::shared_ptr<const Dataset> test_;
-  const std::vector<Buffer> buffers_;  // the graph only reads its variables, so the model's own memory serves
+  const std::vector<Buffer> buffers_;  // the graph only reads its variables, so the model's own memory is used
   const std::string scores_;
   std::shared_ptr<const ExampleDecoder> decoder_;
   size_t label_ = 0;
@@ -167,7 +167,7 @@ StatusOr<ClassReport> ReportClasses(const Plan& plan, std::shared_ptr<const Data
   if (test->size() == 0) return InvalidArgument("the test set has no examples");
   RIVULET_ASSIGN_OR_RETURN(std::vector<Buffer> buffers, BuffersOver(plan, model));
   StatusOr<ClassReport> report = Internal("nothing was counted");
-  // On a thread of its own, because compiling wants EnterWorkerThread and the caller's thread is not ours to change.
+  // On a separate thread, because compiling needs EnterWorkerThread, which must not change the caller's thread.
   std::thread([&] {
     EnterWorkerThread();
     report = ScoreCounter(plan, std::move(test), std::move(buffers), scores).Count(batch_size, progress);

@@ -29,8 +29,8 @@ bool IsOverride(const Scenario& scenario, const std::string& key) {
   return given != scenario.given.end() && given->second;
 }
 
-// Whether a missing data.train, which a file gives beside data.test, looks like own data under a wrong name: the
-// training set would be generated in another folder than the test set, or beside records of nearly its name.
+// Whether a missing data.train, given in a file beside data.test, looks like own data under a wrong name: the training
+// set would be generated in another folder than the test set, or beside records of nearly its name.
 bool LooksMistyped(FileSystem& files, const Scenario& scenario) {
   const DataConfig& data = scenario.data;
   if (!IsGiven(scenario, "data.train") || !IsGiven(scenario, "data.test") || data.test.empty()) return false;

@@ -7,14 +7,14 @@
 
 namespace rivulet {
 
-// Whether data.train names data that somebody has, and not a place for generated data: it was given without data.test,
-// or by an override that chooses no generator (data.synth) with it.
+// Whether data.train names a user's own data and not a place for generated data: it was given without data.test, or by
+// an override without a generator (data.synth).
 bool TrainsOnOwnData(const Scenario& scenario);
 
-// Makes the scenario's files exist, each complete under its name or not at all. NOT_FOUND: a file that does not exist
-// and that nothing generates; own training data, by TrainsOnOwnData, or where a file gives both names and data.train is
-// of another folder than data.test or beside records of nearly its name; a test set beside training data that were
-// given and are there. Existing files are left as they are. `progress` may stop it.
+// Generates the scenario's missing files, each complete under its name or not at all. NOT_FOUND: a missing file without
+// a generator; missing own training data (TrainsOnOwnData, or a file gives both names, and data.train is in another
+// folder than data.test or beside records with nearly its name); a missing test set beside existing training data that
+// were given. Existing files are unchanged. `progress` may stop it.
 Status PrepareData(const Scenario& scenario, const DataProgress& progress = {});
 
 }  // namespace rivulet

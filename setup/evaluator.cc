@@ -28,16 +28,16 @@ struct CentralEvaluator::Worker {
   std::vector<AlignedBuffer> fetch_memory;
 };
 
-// What its threads share: each takes the next batch until there is none.
+// Shared by its threads: each takes the next batch until none is left.
 struct CentralEvaluator::Evaluation {
   Evaluation(std::vector<Buffer> variables, int64_t batches, size_t fetches)
       : buffers(std::move(variables)),
         batches(batches),
         values(static_cast<size_t>(batches) * fetches),
         errors(static_cast<size_t>(batches)) {}
-  const std::vector<Buffer> buffers;  // the graph only reads its variables, so the committed model's own memory serves
+  const std::vector<Buffer> buffers;  // the graph only reads its variables, so the committed model's own memory is used
   const int64_t batches;
-  std::vector<double> values;  // batch by batch, as MeasuredSet::Read writes them
+  std::vector<double> values;  // batch by batch, as written by MeasuredSet::Read
   std::vector<Status> errors;  // of each batch
   std::atomic<int64_t> next = 0;
   std::atomic<bool> failed = false;
@@ -72,14 +72,14 @@ StatusOr<std::unique_ptr<CentralEvaluator>> CentralEvaluator::Create(std::shared
   evaluator->examples_ = std::make_unique<DecodedExamples>(test, decoder, options.rows);
   evaluator->plan_ = std::move(plan);
 
-  // On a thread of its own, because compiling wants EnterWorkerThread and the caller's thread is not ours to change.
+  // On a separate thread, because compiling needs EnterWorkerThread, which must not change the caller's thread.
   Status status;
   std::thread([&] {
     EnterWorkerThread();
     status = evaluator->Prepare(std::move(options));
     if (!status.ok()) return;
-    // A test set of the wrong shape is told now, not after the first round. It is not kept: apart from its batch it
-    // would keep that from lying in one piece.
+    // A test set of the wrong shape is reported now, not after the first round. The example is not cached: in a
+    // separate allocation, it would keep its batch from being contiguous.
     const uint32_t first = 0;
     status = DecodedExamples(test, decoder).Decode({&first, 1}, evaluator->workers_[0]->whole.feeds);
   }).join();

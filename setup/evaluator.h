@@ -21,28 +21,28 @@ namespace rivulet {
 class StepMonitor;  // engine/profile/step_monitor.h
 
 struct CentralEvaluatorOptions {
-  std::string set = "test";  // what the data set is called
+  std::string set = "test";  // the data set's name
   int64_t batch_size = 100;
-  int threads = 1;                  // more than there are batches are not made
-  StepMonitor* monitor = nullptr;   // may watch each batch; outlives the evaluator
-  std::shared_ptr<RowBudget> rows;  // for decoded examples, which are then not decoded again; null: none are kept
+  int threads = 1;                  // never more than there are batches
+  StepMonitor* monitor = nullptr;   // may observe each batch; outlives the evaluator
+  std::shared_ptr<RowBudget> rows;  // cache for decoded examples; null: they are decoded each time
 };
 
-// Holds threads that wait for the next evaluation, each with its programs and one arena. One Evaluate at a time.
-// Memory: threads × (the program's arena and a batch), and what it keeps of `rows`; the rest of the test set stays
-// memory-mapped and is decoded anew each time.
+// Owns threads that wait for the next evaluation, each with its programs and one arena. One Evaluate at a time. Memory:
+// threads × (the program's arena and a batch), and cached examples within `rows`; the rest of the test set stays
+// memory-mapped and is decoded each time.
 class CentralEvaluator : public Evaluator {
  public:
-  // INVALID_ARGUMENT: an empty test set, a first record that is not what the plan wants, or a metric that is no
-  // floating scalar.
+  // INVALID_ARGUMENT: an empty test set, a first record that does not fit the plan, or a metric that is no floating
+  // scalar.
   static StatusOr<std::unique_ptr<CentralEvaluator>> Create(std::shared_ptr<const Plan> plan,
                                                             std::shared_ptr<const Dataset> test,
                                                             CentralEvaluatorOptions options = {});
   ~CentralEvaluator() override;
 
-  // Means over the examples. A metric that is the mean of truths (Mean of Cast of a bool, as accuracy is) is a rate,
-  // and is counted. Batches are summed in their order, so that the result is the same for any number of threads. Errors
-  // name file, record and byte.
+  // Means over the examples. A metric that is the mean of bools (Mean of Cast of a bool, such as accuracy) is a rate,
+  // with exact counts. Batches are summed in order, so the result is the same for any number of threads. Errors name
+  // file, record and byte.
   StatusOr<std::map<std::string, Measure>> Evaluate(const Model& model) override;
 
  private:
@@ -59,16 +59,16 @@ class CentralEvaluator : public Evaluator {
   int64_t batch_size_ = 0;
   StepMonitor* monitor_ = nullptr;
   const MeasuredSet evaluated_;
-  std::shared_ptr<const Program> whole_, rest_;  // of a full batch and of the last, smaller one; either may be null
+  std::shared_ptr<const Program> whole_, rest_;  // for a full batch and for the last, smaller one; either may be null
   std::vector<std::unique_ptr<Worker>> workers_;
 
   Mutex mutex_;
   CondVar begun_, done_;
-  Evaluation* evaluation_ GUARDED_BY(mutex_) = nullptr;  // the one that is going on
+  Evaluation* evaluation_ GUARDED_BY(mutex_) = nullptr;  // the current one
   int64_t evaluations_ GUARDED_BY(mutex_) = 0;           // begun so far
-  size_t working_ GUARDED_BY(mutex_) = 0;                // threads that have not done their part of it
+  size_t working_ GUARDED_BY(mutex_) = 0;                // threads that still work on it
   bool closing_ GUARDED_BY(mutex_) = false;
-  std::vector<std::thread> threads_;  // one for each worker
+  std::vector<std::thread> threads_;  // one per worker
 };
 
 }  // namespace rivulet

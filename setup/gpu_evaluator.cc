@@ -16,7 +16,7 @@ StatusOr<std::unique_ptr<GpuEvaluator>> GpuEvaluator::Create(std::shared_ptr<con
                                                              const std::string& set) {
   RIVULET_ASSIGN_OR_RETURN(MeasuredSet evaluated, MeasuredSet::Of(*plan, test, set));
   std::unique_ptr<GpuEvaluator> evaluator(new GpuEvaluator(std::move(plan), std::move(device), std::move(evaluated)));
-  // On a thread of its own, because compiling wants EnterWorkerThread and the caller's thread is not ours to change.
+  // On a separate thread, because compiling needs EnterWorkerThread, which must not change the caller's thread.
   Status status;
   std::thread([&] {
     EnterWorkerThread();
@@ -55,7 +55,7 @@ Status GpuEvaluator::Prepare(std::shared_ptr<const Dataset> test, int64_t batch_
     base_.push_back(std::move(memory));
   }
   RIVULET_RETURN_IF_ERROR(BringExamples(test, decoder));
-  // A batch's fetches lie together, so that all of them come back in one piece.
+  // A batch's fetches are contiguous, so that all are copied back at once.
   for (const TensorSpec& spec : whole_.program->fetch_specs()) {
     fetch_offset_.push_back(fetched_bytes_);
     fetch_bytes_.push_back(GpuAligned(TensorBytes(spec)));
@@ -64,7 +64,7 @@ Status GpuEvaluator::Prepare(std::shared_ptr<const Dataset> test, int64_t batch_
   const auto all = static_cast<size_t>(batches()) * fetched_bytes_;
   RIVULET_ASSIGN_OR_RETURN(fetches_, device_->Allocate(all, "what an evaluation fetches"));
   RIVULET_ASSIGN_OR_RETURN(host_fetches_, device_->AllocatePinned(all));
-  // Clients are trained beside it: no more than a quarter of what is left.
+  // Clients are trained beside it, so it uses at most a quarter of the free memory.
   const size_t fit = device_->bytes_available() / 4 / std::max<size_t>(arena_bytes_, 1);
   lanes_ = std::clamp<int64_t>(static_cast<int64_t>(fit), 1, std::min(kMostLanes, batches()));
   RIVULET_ASSIGN_OR_RETURN(arena_,
@@ -72,7 +72,7 @@ Status GpuEvaluator::Prepare(std::shared_ptr<const Dataset> test, int64_t batch_
   return absl::OkStatus();
 }
 
-// Feed by feed, and of each batch by batch: batches begin where a lane may.
+// Feed by feed, and batch by batch within a feed: batches begin at a lane's alignment.
 Status GpuEvaluator::BringExamples(const std::shared_ptr<const Dataset>& test,
                                    const std::shared_ptr<const ExampleDecoder>& decoder) {
   size_t bytes = 0;

@@ -18,19 +18,19 @@ namespace rivulet {
 // One Evaluate at a time.
 class GpuEvaluator : public Evaluator {
  public:
-  // Decodes the test set and brings it to the device, where it stays. Errors as CentralEvaluator::Create, and those of
+  // Decodes the test set and copies it to the device, where it stays. Errors as CentralEvaluator::Create, and those of
   // compiling for a device (UNIMPLEMENTED names an op without a kernel). RESOURCE_EXHAUSTED: the test set does not fit.
   static StatusOr<std::unique_ptr<GpuEvaluator>> Create(std::shared_ptr<const Plan> plan,
                                                         std::shared_ptr<const Dataset> test, int64_t batch_size,
                                                         std::shared_ptr<GpuDevice> device,
                                                         const std::string& set = "test");
 
-  // Means over the examples, summed as CentralEvaluator sums them; the same for any number of batches at once.
+  // Means over the examples, summed as in CentralEvaluator; the same for any number of simultaneous batches.
   StatusOr<std::map<std::string, Measure>> Evaluate(const Model& model) override;
 
  private:
   static constexpr int64_t kMostLanes = 64;
-  // One batch size.
+  // The program for one batch size.
   struct Part {
     std::shared_ptr<const GpuProgram> program;
     std::unique_ptr<GpuInstance> instance;
@@ -42,7 +42,7 @@ class GpuEvaluator : public Evaluator {
   StatusOr<Part> Compile(const ExampleDecoder& decoder, int64_t batch_size);
   Status BringExamples(const std::shared_ptr<const Dataset>& test,
                        const std::shared_ptr<const ExampleDecoder>& decoder);
-  // Batches first … first + lanes - 1, all of the part's size.
+  // Runs batches first … first + lanes - 1, all of the part's size.
   Status Run(const Part& part, int64_t first, int64_t lanes);
   int64_t batches() const { return (examples_ + batch_size_ - 1) / batch_size_; }
 

@@ -10,8 +10,8 @@
 
 namespace rivulet {
 
-// Of n examples round(fraction · n), at least one, are held out and come second; both keep the data set's order. Which
-// they are follows from `seed` and n. INVALID_ARGUMENT: none would be left to learn from.
+// Splits n examples; the second part is held out: round(fraction · n) of them, at least one. Both keep the data set's
+// order. The choice depends on `seed` and n alone. INVALID_ARGUMENT: no training example would be left.
 using LearntAndHeldOut = std::pair<std::shared_ptr<const Dataset>, std::shared_ptr<const Dataset>>;
 StatusOr<LearntAndHeldOut> HoldOut(const std::shared_ptr<const Dataset>& data, double fraction, uint64_t seed);
 

@@ -13,8 +13,8 @@ namespace rivulet {
 
 namespace {
 
-// Over all examples the variance of each number of the target; of these the mean. Welford's recurrence keeps the digits
-// of a small variance beside a large mean.
+// The variance of each number of the target over all examples, averaged over the numbers. Welford's recurrence keeps
+// the digits of a small variance with a large mean.
 StatusOr<double> TargetVariance(const FeatureSpec& target, const std::shared_ptr<const Dataset>& data) {
   RIVULET_ASSIGN_OR_RETURN(const auto decoder, ExampleDecoder::Create({&target, 1}));
   const DatasetExamples examples(data, std::nullopt, decoder);
@@ -70,8 +70,8 @@ MeasuredSet::MeasuredSet(const Plan& plan, const std::string& set) : set_(set) {
   }
 }
 
-// What says a rate exactly are the truths that it is the mean of: fetched in its place, they are summed as whole
-// numbers, and their number is the total, whatever the batch's shape has become on the way.
+// A rate is exact through the bools that it is the mean of. They are fetched instead and summed as integers, and their
+// number is the total, for any shape of the batch.
 MeasuredSet::Fetched MeasuredSet::FetchedFor(const Graph& graph, const std::string& name, const std::string& tensor) {
   const std::optional<Output> ones = OnesOfRate(graph, tensor);
   if (!ones) return {name, tensor};

@@ -80,7 +80,7 @@ StatusOr<ModelDef> FromOnnx(const ModelConfig& config) {
   return model;
 }
 
-// A model file of a run says which of its tensors clients share and do not train, and which are its server's.
+// A model file of a run states which of its tensors are shared and untrained, and which belong to its server.
 StatusOr<ModelDef> FromArrays(const ModelConfig& config) {
   RIVULET_ASSIGN_OR_RETURN(const std::string bytes, FileSystem::Default().ReadAll(config.arrays));
   const StatusOr<SafetensorsContent> content = ParseSafetensors(bytes);
@@ -125,8 +125,8 @@ StatusOr<std::shared_ptr<const Model>> ReadArrays(const std::string& path, std::
   return ArraysIn(bytes, path, std::move(layout));
 }
 
-// What is trained is what an update can hold. No value is converted here: half the bits of a model would go, or come
-// from nowhere, without a word.
+// Trained tensors must fit into an update. No value is converted here: a conversion would silently drop or invent half
+// of a model's bits.
 Status CompleteArrays(const ModelConfig& config, ModelDef& model) {
   for (const ModelVariable& variable : model.variables) {
     if (variable.segment == "frozen" || variable.segment == Name(Segment::kBase) ||
@@ -167,7 +167,7 @@ StatusOr<Tensor> ValueIn(const Base& base, const Base::Tensor& tensor) {
   return value;
 }
 
-// The variables of a graph that nothing trains.
+// The untrained variables of a graph.
 std::set<std::string> FrozenOf(const ModelDef& model) {
   std::set<std::string> frozen;
   for (const ModelVariable& variable : model.variables)
@@ -175,9 +175,9 @@ std::set<std::string> FrozenOf(const ModelDef& model) {
   return frozen;
 }
 
-// Of a model with a graph: frozen variables are read from the base, and all others take their first values from it.
-// `given`: frozen variables whose values the model itself has. A variable that is frozen and in no file would keep the
-// values that were drawn for it, which is hardly meant.
+// For a model with a graph: frozen variables are read from the base, and all others take their first values from it.
+// `given`: frozen variables with values in the model itself. A frozen variable in no file would keep its random initial
+// values, which is an error.
 Status PutGraphOn(const Base& base, const ModelConfig& config, const std::set<std::string>& given, ModelDef& model) {
   std::vector<std::string> names;
   std::set<std::string> of_base;
@@ -224,8 +224,8 @@ Status PutGraphOn(const Base& base, const ModelConfig& config, const std::set<st
   return absl::OkStatus();
 }
 
-// The values of model.weights become the model's own first values, so that the plan holds them. Variables of which each
-// client keeps its own are not in such a file.
+// The values of model.weights become the model's own first values, so the plan contains them. Variables that each
+// client keeps for itself are not in such a file.
 Status BeginWith(const std::string& path, ModelDef& model) {
   StatusOr<ModelLayout> layout = ModelLayoutOf(model);
   if (!layout.ok()) return layout.status();
@@ -242,8 +242,8 @@ Status BeginWith(const std::string& path, ModelDef& model) {
   return Annotate(SetFirstValues(model, values), path);
 }
 
-// Standardises what comes of a table's numbers. A feature of one value for each category's value, or of the place of a
-// value, is left as it is.
+// Standardises the numbers of a table. One-hot features of categories, and indices of categories, are
+// unchanged.
 Status StandardiseBy(const std::string& path, const std::string& input_feature, ModelDef& model) {
   RIVULET_ASSIGN_OR_RETURN(const std::string json, FileSystem::Default().ReadAll(path));
   RIVULET_ASSIGN_OR_RETURN(const TableColumns columns, ParseTableColumns(json));
@@ -266,7 +266,7 @@ Status StandardiseBy(const std::string& path, const std::string& input_feature, 
   return InvalidArgument("it has no numbers of the features that the model is fed with, {}", Join(features, ", "));
 }
 
-// Whether a safetensors file has adapters, or only the values of the model that they stand beside.
+// Whether a safetensors file has adapters, or only the values of the model that they extend.
 StatusOr<bool> HasAdapters(const std::string& path) {
   RIVULET_ASSIGN_OR_RETURN(const std::string bytes, FileSystem::Default().ReadAll(path));
   const StatusOr<SafetensorsContent> content = ParseSafetensors(bytes);
@@ -275,7 +275,7 @@ StatusOr<bool> HasAdapters(const std::string& path) {
                              [](const SafetensorsEntry& tensor) { return tensor.name.ends_with("/lora_B"); });
 }
 
-// What AddLora freezes travels with every version, unless model.base has it.
+// Variables that AddLora freezes are sent with every version, unless model.base has them.
 Status AddAdapters(const ModelConfig& config, ModelDef& model) {
   const LoraConfig& lora = config.lora;
   return Annotate(AddLora(model, {.targets = lora.targets,
@@ -306,7 +306,7 @@ StatusOr<ModelDef> ModelOf(const Scenario& scenario, const Base* base) {
   if (!columns.empty())
     RIVULET_RETURN_IF_ERROR(Annotate(StandardiseBy(columns, scenario.data.input_feature, model),
                                      fmt::format("model.columns, '{}'", columns)));
-  // Weights of a model without adapters are its base's.
+  // Weights of a model without adapters are those of its base.
   const std::string& weights = scenario.model.weights;
   bool weights_follow = !weights.empty();
   const std::set<std::string> frozen = FrozenOf(model);

@@ -12,9 +12,9 @@
 
 namespace rivulet {
 
-// Writes FOLDER/<client_id>.tfrecord for every client that has examples and returns the paths, in the clients' order.
-// The folder is made when missing; all files appear, or none is changed. Progress is told in clients. INVALID_ARGUMENT,
-// before anything is written: a name that cannot be a file's.
+// Writes FOLDER/<client_id>.tfrecord for every client with examples and returns the paths, in the clients' order.
+// Creates the folder if missing; either all files appear, or none is changed. Progress counts clients.
+// INVALID_ARGUMENT, before any write: a name that cannot be a file's.
 StatusOr<std::vector<std::string>> WritePartitionFiles(FileSystem& fs, const Dataset& data, const Shares& shares,
                                                        const std::string& folder, const DataProgress& progress = {});
 

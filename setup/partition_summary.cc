@@ -38,7 +38,7 @@ StatusOr<PartitionSummary> Summarise(const Dataset& data, const Shares& shares, 
   };
   std::vector<int64_t> sizes(static_cast<size_t>(summary.clients)), mine(known);
   size_t column = 0;
-  int64_t held = 0;  // labels, over all clients
+  int64_t held = 0;  // sum over all clients
   for (int64_t client = 0; client < summary.clients; ++client) {
     while (summary.starts[column + 1] <= client) ++column;
     sizes[static_cast<size_t>(client)] = static_cast<int64_t>(shares.ExamplesOf(client).size());
@@ -51,7 +51,7 @@ StatusOr<PartitionSummary> Summarise(const Dataset& data, const Shares& shares, 
       summary.counts[label][column] += mine[label];
     }
   }
-  // A second time, since the mixture of all is known only now.
+  // A second pass, because the mixture of all examples is known only now.
   for (int64_t client = 0; client < summary.clients && known > 0; ++client) {
     const auto size = static_cast<double>(shares.ExamplesOf(client).size());
     if (size == 0) continue;

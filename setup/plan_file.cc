@@ -10,12 +10,12 @@
 namespace rivulet {
 namespace {
 
-// The first line of the keys' file: a comment to TOML, which says whose keys they are and that they are all there.
+// The first line of the keys' file, a comment in TOML: the digests of the plan and of the keys.
 std::string HeadOf(const Digest& plan, std::string_view keys) {
   return fmt::format("# keys {} of plan {}\n", Sha256Of(keys).Hex(), plan.Hex());
 }
 
-// The keys without their head. DATA_LOSS: another's, or not whole.
+// The keys without their head. DATA_LOSS: they belong to another plan, or are incomplete.
 StatusOr<std::string_view> KeysOf(const Digest& plan, const std::string& path, std::string_view keys,
                                   const std::string& keys_path) {
   const size_t line = std::min(keys.find('\n') + 1, keys.size());
@@ -43,7 +43,7 @@ bool PlanHoldsFiles(const Scenario& scenario) {
 std::string PlanKeysPath(const std::string& path) { return path + ".keys.toml"; }
 
 Status WritePlanFile(FileSystem& fs, const std::string& path, const Plan& plan, const Scenario& scenario) {
-  // Nothing stands beside a device or a pipe.
+  // A device or a pipe can have no file beside it.
   RIVULET_ASSIGN_OR_RETURN(const WriteTarget target, WriteTargetOf(path));
   if (target.in_place)
     return InvalidArgument("a plan cannot be written to '{}', which is no plain file: its keys are written beside it",

@@ -12,10 +12,10 @@
 
 namespace rivulet {
 
-// What data.partition.tags gives the client, in the order in which it says so, each once.
+// The client's tags in data.partition.tags, in that order, each once.
 std::vector<std::string> TagsOf(const PartitionConfig& partition, const std::string& client_id);
 
-// All of `shares` where the scenario asks for nothing. INVALID_ARGUMENT: fewer are left than
+// All of `shares` if the scenario has no such conditions. INVALID_ARGUMENT: fewer are left than
 // server.clients_per_round.
 StatusOr<std::shared_ptr<Population>> RunMembers(const Scenario& scenario, const Shares& shares);
 

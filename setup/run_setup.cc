@@ -24,14 +24,14 @@ namespace rivulet {
 
 namespace {
 
-// All that a scenario says of its data: who holds what follows from it and from the seed.
+// All keys about data: with the seed they determine the assignment to clients.
 std::string DataKeys(const Scenario& scenario) {
   const std::string all = scenario.ToToml();
   const size_t begin = all.find("[data]\n");
   return all.substr(begin, all.find("\n[client]\n", begin) - begin);
 }
 
-// Every set that is measured beside what is held out: its name, and the pattern of its files.
+// The name and file pattern of every measured set, except held-out examples.
 std::vector<std::pair<std::string, std::string>> MeasuredSets(const DataConfig& data) {
   std::vector<std::pair<std::string, std::string>> sets;
   if (!data.validation.empty()) sets.emplace_back("validation", data.validation);
@@ -43,7 +43,7 @@ std::vector<std::pair<std::string, std::string>> MeasuredSets(const DataConfig& 
   return sets;
 }
 
-// Of several sets, one after the other.
+// Evaluates several sets, one after the other.
 class SetsEvaluator : public Evaluator {
  public:
   explicit SetsEvaluator(std::vector<std::shared_ptr<Evaluator>> sets) : sets_(std::move(sets)) {}
@@ -167,7 +167,7 @@ StatusOr<std::shared_ptr<const Plan>> RunSetup::plan() {
     RIVULET_ASSIGN_OR_RETURN(plan_, ComposePlan(counted, *definition));
   }
   if (!bound_ && !plan_->external() && plan_->model().base) {
-    bound_ = true;  // base() asks for the plan
+    bound_ = true;  // base() calls plan()
     RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Base> opened, base());
     BaseStore store({.note = [](const std::string& sentence) { fmt::print(stderr, "{}\n", sentence); }});
     RIVULET_RETURN_IF_ERROR(Annotate(plan_->BindBase(store.Aligned(opened)), "model.base"));
@@ -222,7 +222,7 @@ StatusOr<std::shared_ptr<Evaluator>> RunSetup::evaluator() {
 }
 
 StatusOr<std::shared_ptr<Evaluator>> RunSetup::MakeEvaluator(const std::shared_ptr<const Plan>& plan) {
-  // A coordinator may have the test set alone: without a description the training set is not looked for.
+  // A coordinator may have the test set alone: without a generator the training set is not required.
   if (!scenario_.data.synth.kind.empty()) RIVULET_RETURN_IF_ERROR(PrepareData(scenario_));
   std::vector<std::shared_ptr<Evaluator>> sets;
   if (scenario_.data.validation_fraction > 0) {

@@ -15,16 +15,16 @@
 
 namespace rivulet {
 
-// For one run after the other: not thread-safe, and an evaluator is one run's at a time.
+// Cache for successive runs: not thread-safe, and an evaluator is used by one run at a time.
 class SharedParts {
  public:
-  // `row_bytes`: of decoded examples, of all runs together.
+  // `row_bytes`: for decoded examples, of all runs together.
   explicit SharedParts(int64_t row_bytes) : row_budget_(std::make_shared<RowBudget>(row_bytes)) {}
 
   template <typename Part>
   using Make = std::function<StatusOr<std::shared_ptr<Part>>()>;
-  // The part that was made under `name`, which says all that it is made from, or else what `make` makes. Errors are
-  // make's, and nothing is kept of them.
+  // The part that was made under `name`, which identifies all its inputs, or else the result of `make`. Errors are
+  // those of `make`, and are not stored.
   StatusOr<std::shared_ptr<const Dataset>> DatasetOf(const std::string& name, const Make<const Dataset>& make) {
     return Of(datasets_, name, make);
   }

@@ -11,7 +11,7 @@
 
 namespace rivulet {
 
-// `examples`: indices into `all`, in the order in which they are to be read. Immutable, thread-safe as `all` is.
+// `examples`: indices into `all`, in reading order. Immutable, thread-safe if `all` is.
 class SomeExamples final : public Dataset {
  public:
   SomeExamples(std::shared_ptr<const Dataset> all, std::vector<uint32_t> examples)

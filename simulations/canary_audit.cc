@@ -20,7 +20,7 @@ namespace rivulet {
 namespace {
 
 constexpr int64_t kFewestCanaries = 10;
-// At 99.9 % ten guesses that are all right show nothing yet, and 40 show an epsilon of 1.65.
+// At 99.9 %, ten right guesses show nothing yet, and 40 show an epsilon of 1.65.
 constexpr int64_t kUsualGuesses = 40;
 
 // The difference of two models, in wire order.
@@ -40,7 +40,7 @@ double InnerProduct(const std::vector<double>& a, const std::vector<double>& b) 
   return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
 }
 
-// What the run released: the newest model less the first one, as a direction.
+// The run's release: the newest model less the first one, as a direction.
 StatusOr<std::vector<double>> ReleasedDifference(const Model& first, const Model& newest) {
   std::vector<double> difference = DifferenceOf(first, newest);
   const double squares = InnerProduct(difference, difference);
@@ -64,7 +64,7 @@ StatusOr<std::shared_ptr<const Model>> NewestModel(History& history, const std::
   return state->model;
 }
 
-// Each version's own change, where all are there; empty: some are not.
+// Each version's own change, if all versions are stored; empty: some are not.
 StatusOr<std::vector<std::vector<double>>> EachRelease(History& history, const std::string& run_id, int64_t rounds,
                                                        const Model& first,
                                                        const std::shared_ptr<const ModelLayout>& layout) {
@@ -103,7 +103,7 @@ StatusOr<CanaryAudit> AuditByCanaries(const CanaryAuditOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const std::vector<RoundRow> rounds, history->Rounds(run.run_id));
   bool sampled = false;
   for (const RoundRow& round : rounds) {
-    if (round.epsilon) audit.claimed = round.epsilon;  // abandoned attempts spend, too
+    if (round.epsilon) audit.claimed = round.epsilon;  // abandoned attempts also spend
     sampled |= round.sampling_rate.value_or(1) < 1;
     if (round.status == "committed") audit.round = std::max(audit.round, round.round);
   }
@@ -123,13 +123,13 @@ StatusOr<CanaryAudit> AuditByCanaries(const CanaryAuditOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Dataset> data, setup.training_data());
   RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Shares> shares, setup.shares());
   RIVULET_ASSIGN_OR_RETURN(const auto clients, Adversaries::Create(scenario, plan->keeps_state(), data, shares));
-  // Who knows each cohort and each version sees more than the newest model shows, such as noise that two versions
-  // share. Where the claim is amplified by sampling, cohorts are unknown to whom it is made.
+  // An observer of each cohort and each version sees more than the newest model shows, such as noise shared by two
+  // versions. If the claim is amplified by sampling, it assumes that cohorts are unknown to the observer.
   std::vector<std::vector<double>> releases;
   if (!sampled) {
     RIVULET_ASSIGN_OR_RETURN(releases, EachRelease(*history, run.run_id, audit.round, *first, plan->layout()));
   }
-  std::map<std::string, std::vector<bool>, std::less<>> asked;  // by client: in which releases
+  std::map<std::string, std::vector<bool>, std::less<>> asked;  // by client: the releases with its tasks
   if (!releases.empty()) {
     RIVULET_ASSIGN_OR_RETURN(const std::vector<ClientRoundRow> tasks, history->ClientRounds(run.run_id));
     for (const ClientRoundRow& task : tasks) {

@@ -25,7 +25,7 @@ class TrainedOnServer final : public ServerTraining {
     task.base_version = version;
     task.stream_key = stream_key_;
     const LaneTask lane{&task, "the server", model.get(), &examples_};
-    // A thread that trains has other floating-point modes than the one that makes versions, which must keep its own.
+    // Training sets floating-point modes that must not change on the thread that makes versions.
     StatusOr<std::vector<LocalResult>> trained_here = absl::UnknownError("not trained");
     std::thread([&] { trained_here = trainer_->Train({&lane, 1}); }).join();
     RIVULET_ASSIGN_OR_RETURN(const std::vector<LocalResult> results, std::move(trained_here));
@@ -37,7 +37,7 @@ class TrainedOnServer final : public ServerTraining {
   }
 
  private:
-  // What was trained lies in wire order, and beside it what it was less.
+  // Copies the trained weights of `part`, which are in wire order, into the model.
   static void TakeWeights(const PartView& part, Model& model) {
     std::vector<float> wire;
     for (const FloatRun& run : part.runs) wire.insert(wire.end(), run.values, run.values + run.count);
@@ -53,7 +53,7 @@ class TrainedOnServer final : public ServerTraining {
   const uint64_t stream_key_;
 };
 
-// Federated averaging's local training, of which nothing is sent.
+// Federated averaging's local training, without an upload.
 Scenario OnServer(Scenario scenario) {
   const FineTuneConfig& tuning = scenario.server.fine_tune;
   scenario.client.epochs = tuning.epochs;
@@ -75,7 +75,7 @@ StatusOr<std::unique_ptr<ServerTraining>> FineTuning(RunSetup& setup) {
   const std::string& path = setup.scenario().server.fine_tune.data;
   if (path.empty()) return nullptr;
   RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Dataset> data, OpenRecordsMatching(path));
-  // The plan's model and not that of the scenario's file, which may lie where a run was submitted and not here.
+  // The plan's model, not that of the scenario's file, which may exist only where the run was submitted.
   RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> clients_plan, setup.plan());
   const ModelDef& model = clients_plan->model();
   if (!model.has_graph() || !setup.scenario().model.personal.empty()) {

@@ -10,9 +10,9 @@
 
 namespace rivulet {
 
-// Null where the scenario asks for none. It trains in the order and with the batches of an epoch of federated
-// averaging, under a stream of the run's seed that no client has, on a thread of its own.
-// NOT_FOUND: no such file. INVALID_ARGUMENT: a model without a graph, or with layers that clients keep for themselves.
+// Null if the scenario has none. It trains in the order and with the batches of an epoch of federated averaging, with a
+// separate random stream of the run's seed, on a separate thread. NOT_FOUND: no such file. INVALID_ARGUMENT: a model
+// without a graph, or with layers that clients keep for themselves.
 StatusOr<std::unique_ptr<ServerTraining>> FineTuning(RunSetup& setup);
 
 }  // namespace rivulet

@@ -30,7 +30,7 @@
 namespace rivulet {
 namespace {
 
-// What clients keep between tasks of the run that is replayed; a run's own lies on its disk, and goes on from the end.
+// Clients' states during a replay; the run's own states are on its disk, and continue from its end.
 class StatesInMemory final : public ClientStateStore {
  public:
   StatusOr<StateBlob> Read(std::string_view, std::string_view client_id, const TaskId& state_of) override {
@@ -65,7 +65,7 @@ class StatesInMemory final : public ClientStateStore {
 
 std::string Said(const std::optional<double>& value) { return value ? fmt::format("{}", *value) : "nothing"; }
 
-// What a task's row says otherwise than the task itself; "": nothing. What the row does not say is not asked.
+// The difference between a task's row and the task; "": none. Missing columns are not compared.
 std::string Difference(const ClientRoundRow& row, const TaskRecord& record) {
   const auto count = [](const std::optional<int64_t>& value) {
     return value ? std::optional(static_cast<double>(*value)) : std::nullopt;
@@ -86,7 +86,7 @@ std::string Difference(const ClientRoundRow& row, const TaskRecord& record) {
   return "";
 }
 
-// Noise that nobody can draw again makes versions that nobody can make again.
+// Noise that cannot be drawn again makes versions that cannot be made again.
 Status CheckRepeatable(const Composition& composition, const std::string& run_id) {
   if (composition.aggregation.rule == kExternalRule)
     return FailedPrecondition(
@@ -105,7 +105,7 @@ Status CheckRepeatable(const Composition& composition, const std::string& run_id
   return absl::OkStatus();
 }
 
-// Of the run's sums, from the key beside its models. Nullptr: they have none.
+// Noise of the run's sums, from the key beside its models. Nullptr: there is none.
 StatusOr<std::unique_ptr<RunPrivacy>> NoiseOf(const Scenario& scenario, const Composition& composition,
                                               const std::string& db_path, const std::string& run_id) {
   RunParts parts;
@@ -118,11 +118,11 @@ StatusOr<std::unique_ptr<RunPrivacy>> NoiseOf(const Scenario& scenario, const Co
   return Annotate(noise.status(), fmt::format("run '{}' cannot be replayed", run_id));
 }
 
-// A run's versions, one after the other, from its recorded tasks; what those start from is here. The coordinator's
-// place is a slice's (simulations/launchers/local_task_server.h), whose sites do not know the difference.
+// Makes a run's versions, one after another, from its recorded tasks, and has the inputs of these. A LocalTaskServer
+// (simulations/launchers/local_task_server.h) replaces the coordinator, without a difference for its sites.
 class RecordedVersions final : public TaskInputs {
  public:
-  // `training` as ServerTraining in CoordinatorOptions; it must outlive this.
+  // `training`: ServerTraining, as in CoordinatorOptions; it must outlive this.
   RecordedVersions(const ReplayOptions& options, ServerTraining* training) : options_(options), training_(training) {}
 
   Status Open(const Scenario& scenario, std::shared_ptr<const Plan> plan) {
@@ -206,8 +206,8 @@ class RecordedVersions final : public TaskInputs {
     if (number_rule_ != nullptr) first.numbers = std::make_shared<const ServerNumbers>(number_rule_->First());
     return first;
   }
-  // That before the part, from its file. A model and what the server keeps with it are all that a round starts from,
-  // unless clients keep something too, or their tasks start from versions before it.
+  // The version before the part, from its file. A round starts from a model and the server's own state alone, unless
+  // clients keep state too, or their tasks start from earlier versions.
   StatusOr<ServerState> KeptVersion(const std::vector<ModelRow>& models) const {
     const int64_t version = options_.first - 1;
     if (plan_->keeps_state() || dial_.max_staleness > 0) {
@@ -273,7 +273,7 @@ class RecordedVersions final : public TaskInputs {
   Status Make(int64_t version, LocalTaskServer& slice) {
     RIVULET_ASSIGN_OR_RETURN(std::vector<Task> tasks, TasksOf(version));
     RIVULET_ASSIGN_OR_RETURN(LocalTaskServer::Done done, slice.Do(std::move(tasks)));
-    if (!done.failures.empty()) {  // it was folded once
+    if (!done.failures.empty()) {  // it was aggregated in the run
       const TaskFailure& failure = done.failures[0];
       return FailedPrecondition("task '{}' of round {} cannot be replayed: {}", failure.task, version,
                                 failure.sentence);
@@ -365,18 +365,18 @@ class RecordedVersions final : public TaskInputs {
   TaskPolicy dial_;
   std::map<int64_t, std::string> digests_;  // recorded, by version
   int64_t versions_ = 0;
-  std::set<int64_t> empty_;  // versions of nobody's updates
+  std::set<int64_t> empty_;  // versions without updates
   StatesInMemory kept_;
   std::optional<StateBook> states_;
 
-  Mutex mutex_;                             // sites read what tasks start from
+  Mutex mutex_;                             // sites read the inputs of tasks
   ServerState current_ GUARDED_BY(mutex_);  // the newest version
   struct Base {
     ServerState state;                  // without flats that no client reads
     std::vector<NamedBlob> inputs;      // of its tasks
-    std::shared_ptr<const Model> sent;  // what they start from
+    std::shared_ptr<const Model> sent;  // the base model of its tasks
   };
-  std::map<int64_t, Base> bases_ GUARDED_BY(mutex_);  // the versions that tasks of the next one may start from
+  std::map<int64_t, Base> bases_ GUARDED_BY(mutex_);  // possible base versions of the next version's tasks
   int64_t done_ GUARDED_BY(mutex_) = 0;               // tasks
   std::map<TaskId, ClientRoundRow> rows_;             // of the version that is being made
   std::map<TaskId, std::string> differences_;

@@ -31,8 +31,8 @@ namespace rivulet {
 namespace {
 
 constexpr char kVersion[] = "simulated";
-// Of a worker, in hand at a time: a poll costs what ten tasks of the least model do. How many it asks for follows from
-// how long they take, and what is left of a cohort is shared, so that none waits for another's.
+// For a worker, in hand at a time: a poll costs as much as ten tasks of the smallest model. The requested number
+// follows from the tasks' durations, and the rest of a cohort is shared, so that no worker waits for another.
 constexpr int64_t kMostTasks = 64;
 
 class LocalSimulation : public Simulation {
@@ -136,14 +136,14 @@ class LocalSimulation : public Simulation {
     return result;
   }
 
-  // The workers first: a stopped coordinator wakes them, and they are to see why.
+  // The workers come first: a stopped coordinator wakes them, and they must see the reason.
   void Stop() override {
     StopTraining();
     coordinator_->Stop();
   }
 
  private:
-  // As data.partition deals the training data to them; where others train and there is none, by number.
+  // The clients of data.partition; if others train and there are no data, numbered ones.
   Status FindClients(RunSetup& setup, CoordinatorOptions& coordinator) {
     const Scenario& scenario = setup.scenario();
     graph_ = scenario.model.arrays.empty();
@@ -185,7 +185,7 @@ class LocalSimulation : public Simulation {
     return absl::OkStatus();
   }
 
-  // Who takes part, once the number of clients is known.
+  // Sets the members, once the number of clients is known.
   Status SetMembers(const Scenario& scenario, int64_t clients, CoordinatorOptions& coordinator) {
     // by_key without a number takes all keys; from here on the number is known, and the first selection waits for it.
     coordinator.scenario.data.partition.clients = clients;
@@ -205,8 +205,8 @@ class LocalSimulation : public Simulation {
     return absl::OkStatus();
   }
 
-  // The clients of a sum in steps are sites of this process, each with its own certificate. Other processes play no
-  // halves: where they train, the same sums are made without keys.
+  // The clients of a sum in steps are sites of this process, each with its own certificate. Other processes do not run
+  // the clients' halves: with them, the same sums are made without keys.
   Status PrepareSecureSums(const Plan& plan, const SimulationOptions& options, CoordinatorOptions& coordinator) {
     RIVULET_ASSIGN_OR_RETURN(const secure::SecureProtocol* const protocol, SteppedProtocol(plan.aggregation()));
     if (protocol == nullptr || others_train_ || options.ranks != nullptr) return absl::OkStatus();
@@ -215,7 +215,7 @@ class LocalSimulation : public Simulation {
     return absl::OkStatus();
   }
 
-  // What the device cannot do is told before the run has a row.
+  // Operations that the device lacks are reported before the run has a row.
   Status Place(const std::shared_ptr<const Plan>& plan, const SimulationOptions& options) {
     if (device_.device == nullptr) return absl::OkStatus();
     const Status can = CheckTraining(plan, device_);
@@ -226,7 +226,7 @@ class LocalSimulation : public Simulation {
     return absl::OkStatus();
   }
 
-  // Which algorithm a device takes, and so its bits, may depend on what it is.
+  // A device's model may decide its algorithm, and so its bits.
   Status CheckOneModel() const {
     for (const std::shared_ptr<GpuDevice>& other : device_.more) {
       const GpuDevice& first = *device_.device;
@@ -239,8 +239,8 @@ class LocalSimulation : public Simulation {
     return absl::OkStatus();
   }
 
-  // Several devices are one worker's, and their sums are added on them, unless somebody has said how many workers there
-  // are, or wants to see each task.
+  // Several devices belong to one worker, and their sums are added on them, unless a number of workers was given, or
+  // each task must be visible.
   Status FormTeam(const std::shared_ptr<const Plan>& plan, const SimulationOptions& options) {
     const bool asked_otherwise = options.workers > 0 || others_train_ || options.ranks != nullptr ||
                                  instruments_.tracer != nullptr || device_.check;
@@ -263,9 +263,9 @@ class LocalSimulation : public Simulation {
     return clients_->CheckWeights(plan.aggregation());
   }
 
-  // One thread without others to deal tasks to has nothing to plan, unless its model is large: where not even one
-  // client has room it is said before anything is taken, and not by the system that ends the process in the middle. Who
-  // says how much memory there is knows better.
+  // One thread that deals tasks to no others needs no plan, unless its model is large. Then a lack of memory for even
+  // one client is reported before anything is allocated, instead of the system killing the process later. A given
+  // memory limit has priority.
   Status PlanTasks(const std::shared_ptr<const Plan>& plan, const SimulationOptions& options) {
     constexpr size_t kLargeModel = size_t{64} << 20;
     const bool trains_here = workers_ > 0 && clients_ != nullptr && graph_ && device_.device == nullptr;
@@ -285,8 +285,8 @@ class LocalSimulation : public Simulation {
     return absl::OkStatus();
   }
 
-  // Devices that take virtual time over tasks, where the scenario has any. What tasks compute is known of graphs, and
-  // of clients whose data are here.
+  // Devices with virtual time for tasks, if the scenario has any. The computation of tasks is known for graphs, and for
+  // clients with data here.
   Status MakeFleet(const Scenario& scenario, CoordinatorOptions& options) {
     const DevicesConfig& devices = scenario.devices;
     if (!devices.any()) return absl::OkStatus();
@@ -326,7 +326,7 @@ class LocalSimulation : public Simulation {
     return absl::OkStatus();
   }
 
-  // Who trains: this process's threads, a device's, or ranks.
+  // Prepares the training: by this process's threads, a device, or ranks.
   Status PrepareTraining(int64_t cohort, bool sync_states, std::shared_ptr<const Plan> plan, Ranks* ranks) {
     if (workers_ == 0) return absl::OkStatus();
     SiteOptions site{.name = "worker",
@@ -336,7 +336,7 @@ class LocalSimulation : public Simulation {
                      .calls = {.max_plan_bytes = kAnyBytes},  // of this process
                      .instruments = instruments_};
     if (!others_train_) {
-      // As safe as the versions that name what is in it: where each is synced before the next but one, so is this.
+      // As durable as the versions that refer to it: if each of these is synced before the next but one, so is this.
       states_ = NewStateStore(FileSystem::Default(), FolderOf(coordinator_->folder()), sync_states);
       site.states = states_.get();
       if (ranks == nullptr) {
@@ -351,7 +351,7 @@ class LocalSimulation : public Simulation {
     site.identities = identities_.get();
     if (ranks != nullptr) return LeadRanks(*ranks, std::move(plan));
     if (device_.device != nullptr) {
-      // What a cohort gives each worker: so many go to the device at once.
+      // Each worker's share of a cohort: that many tasks go to the device at once.
       const int64_t each = (cohort + workers_ - 1) / workers_;
       site.device = device_;
       site.least_tasks = std::clamp<int64_t>(each, 1, device_.most_lanes * (device_.team ? device_.count() : 1));
@@ -405,9 +405,9 @@ class LocalSimulation : public Simulation {
   int workers_ = 1;
   bool others_train_ = false;
   TrainingDevice device_;
-  bool graph_ = true;  // the plan has one, which this program's clients run
+  bool graph_ = true;  // the plan has a graph, which this program's clients run
   Instruments instruments_;
-  std::unique_ptr<VirtualClients> clients_;  // null: there is no data
+  std::unique_ptr<VirtualClients> clients_;  // null: there are no data
   StatusOr<PlannedTasks> planned_ = absl::UnknownError("nothing was planned");
   Invitation invitation_;  // without a fingerprint
   std::shared_ptr<Evaluator> evaluator_;
@@ -418,8 +418,8 @@ class LocalSimulation : public Simulation {
   Mutex mutex_;
   Status worker_error_ GUARDED_BY(mutex_);  // the first
   std::map<std::string, double> central_ GUARDED_BY(mutex_);
-  std::unique_ptr<Coordinator> coordinator_;  // goes before what stands above: its threads call that
-  std::unique_ptr<SiteThreads> sites_;        // go first: either, or where others train perhaps neither
+  std::unique_ptr<Coordinator> coordinator_;  // destroyed before the members above: its threads call them
+  std::unique_ptr<SiteThreads> sites_;        // destroyed first; with other training processes there may be neither
   std::unique_ptr<RankLeader> leader_;
 };
 

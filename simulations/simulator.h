@@ -17,8 +17,8 @@
 
 namespace rivulet {
 
-// What simulations of one process have in common, one after the other, with the same device and workers: data, shares,
-// decoded examples, and what is compiled from plans that are equal.
+// State shared by successive simulations of one process with the same device and workers: data, shares, decoded
+// examples, and artifacts compiled from equal plans.
 struct SharedRuns {
   explicit SharedRuns(int64_t row_bytes)
       : parts(std::make_shared<SharedParts>(row_bytes)),
@@ -31,23 +31,23 @@ struct SimulationOptions {
   Scenario scenario;
   std::string db_path;
   std::string resume;
-  // 0: one per core; on devices one each; where others train too, none. On the host fewer, which `note` is told of,
-  // where as many tasks as are planned to be in memory at once have no room there.
+  // 0: one per core; on devices one each; none if others train too. On the host there are fewer, reported to `note`, if
+  // the planned memory of so many simultaneous tasks exceeds the available one.
   int workers = 0;
-  int64_t memory = 0;  // bytes for that; 0: the process's limit
-  // Where clients are trained by this process. Workers share it, or take several devices in turn, each with lanes of
-  // its own.
+  int64_t memory = 0;  // limit for that; 0: the process's limit
+  // The device on which this process trains clients. Workers share it, or use several devices in turn, each with its
+  // own lanes.
   TrainingDevice device;
   // A plan that the device cannot train is trained on the host, with one call of `note`; else it is refused.
   bool soft_placement = false;
   std::function<void(const std::string& sentence)> note;  // null: no listener
-  // Sites of other processes train too: who serves coordinator() lets them in. What clients keep then goes by way of
-  // the coordinator, and clients may be such as this program knows nothing of: without training data they are numbers.
+  // Sites of other processes train too, admitted by the server of coordinator(). Clients' states are then stored at the
+  // coordinator, and clients may be unknown to this program: without training data they are numbers.
   bool others_train = false;
-  Ranks* ranks = nullptr;  // of which this process leads: all of them train; null: there are none. Outlives it
-  const SharedRuns* shared = nullptr;  // null: with nobody. Outlives it
+  Ranks* ranks = nullptr;              // led by this process, and all train; null: there are none. Outlives it
+  const SharedRuns* shared = nullptr;  // null: shares nothing. Outlives it
   CoordinatorObserver observer;
-  Instruments instruments;  // watch the run and its steps; they change no bit of it, and must outlive it
+  Instruments instruments;  // observe the run and its steps; they change none of its bits, and must outlive it
 };
 
 struct SimulationResult {
@@ -65,7 +65,7 @@ class Simulation {
   virtual StatusOr<SimulationResult> Run() = 0;  // CANCELLED after Stop
   virtual void Stop() = 0;                       // from another thread
   virtual Coordinator& coordinator() = 0;
-  // For processes that are to train for it.
+  // The invitation for processes that train for it.
   virtual StatusOr<Invitation> invitation() const = 0;
 };
 

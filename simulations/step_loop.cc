@@ -24,7 +24,7 @@ std::map<std::string, std::string> SourceLinesOf(const Graph& graph) {
   return lines;
 }
 
-// Numbers in [0, 1), and of integers `bound` classes in turn (0: zeros, which are valid wherever an index is).
+// Numbers in [0, 1), and for integers `bound` classes in turn (0: zeros, which are valid as any index).
 void MakeUp(Tensor& tensor, int64_t bound) {
   const auto fill = [&](auto example, auto value) {
     for (size_t i = 0; auto& element : tensor.flat<decltype(example)>()) element = value(i++);
@@ -44,7 +44,7 @@ void MakeUp(Tensor& tensor, int64_t bound) {
   }
 }
 
-// What a client runs.
+// A client's training step.
 class ClientStep final : public StepLoop {
  public:
   Status Initialise(RunSetup& setup, int64_t batch, bool own_data) {
@@ -71,7 +71,7 @@ class ClientStep final : public StepLoop {
     RIVULET_RETURN_IF_ERROR(Bind(std::move(program), std::move(memory)));
     title_ = fmt::format("{}, training step, batch {}", scenario.run.name, batch_);
 
-    // What a rule keeps over the steps gets its first values, as at the start of a task.
+    // State that a rule keeps over steps gets its initial values, as at the start of a task.
     RIVULET_ASSIGN_OR_RETURN(const auto begin, programs.Begin(TaskKind::kTrain, 0));
     if (begin != nullptr) {
       RIVULET_ASSIGN_OR_RETURN(const auto instance, begin->Instantiate());
@@ -134,7 +134,7 @@ class GraphStep final : public StepLoop {
       RIVULET_ASSIGN_OR_RETURN(AlignedBuffer buffer, AlignedBuffer::Create(size));
       memory.push_back(std::move(buffer));
     }
-    // Small numbers: sums stay finite whatever the graph does with them.
+    // Small numbers: sums stay finite whatever the graph computes.
     for (const VariableBinding& variable : signature.variables) {
       if (variable.spec.dtype != DType::kFloat32) continue;
       auto* values = reinterpret_cast<float*>(memory[static_cast<size_t>(variable.buffer)].data() + variable.offset);
@@ -148,7 +148,7 @@ class GraphStep final : public StepLoop {
   Status Feed(int64_t) override { return absl::OkStatus(); }
 };
 
-// Before the first of the buffers is taken: all of them together.
+// Checked for all buffers together, before the first is allocated.
 Status CheckFits(const Program& program) {
   size_t feeds = 0, fetches = 0;
   std::string largest;

@@ -21,13 +21,13 @@ class StepLoop {
   const std::string& title() const { return title_; }
   const std::string& data() const { return data_; }  // "writers of train.tfrecord", "made-up data"
   const Program& program() const { return *program_; }
-  const Graph& graph() const { return graph_; }  // as it was before the passes
-  // The line that built a node, where it is known; "" otherwise.
+  const Graph& graph() const { return graph_; }  // before the passes
+  // The source line that built a node; "" if unknown.
   std::string SourceLine(const std::string& node) const;
 
-  // Puts the inputs of step `step` (from 0) into place.
+  // Writes the inputs of step `step` (from 0) into the feeds.
   virtual Status Feed(int64_t step) = 0;
-  // For the next run.
+  // The bindings of the next run.
   Bindings& bindings() { return bindings_; }
   Status Run() {
     step_ = steps_run_++;
@@ -35,7 +35,7 @@ class StepLoop {
   }
 
  protected:
-  // Binds everything but the feeds' values and the variables' memory.
+  // Binds all except the feeds' values and the variables' memory.
   Status Bind(std::shared_ptr<const Program> program, std::vector<AlignedBuffer> memory);
 
   std::string title_, data_;
@@ -53,13 +53,13 @@ class StepLoop {
   Bindings bindings_;
 };
 
-// What a client of the scenario runs, from the first values of a run. Batches of `batch` examples come from the
-// training set, one after the other; without `own_data` they are made up. The calling thread becomes a worker thread.
-// Errors as RunSetup and CompileProgram.
+// A client's step of the scenario, from a run's initial values. Batches of `batch` examples come from the training set,
+// one after another; without `own_data` they are generated. The calling thread becomes a worker thread. Errors as
+// RunSetup and CompileProgram.
 StatusOr<std::unique_ptr<StepLoop>> MakeClientStepLoop(RunSetup& setup, int64_t batch, bool own_data);
 
-// What `signature` asks of `graph`, on made-up data and variables. The calling thread becomes a worker thread. Errors
-// as CompileProgram.
+// The computation of `signature` on `graph`, with generated data and variables. The calling thread becomes a worker
+// thread. Errors as CompileProgram.
 StatusOr<std::unique_ptr<StepLoop>> MakeGraphStepLoop(std::string title, Graph graph, const Signature& signature,
                                                       const KernelPolicy& kernels);
 

@@ -1,4 +1,4 @@
-// rivulet bench op: one kernel by itself, every implementation side by side.
+// rivulet bench op: one kernel alone, with all implementations side by side.
 
 #include <algorithm>
 #include <cmath>
@@ -34,13 +34,13 @@ Status CheckDevice(const BenchOptions& options) {
                        : absl::OkStatus();
 }
 
-// The GPUs that --device names, none for the host.
+// The GPUs of --device; none for the host.
 StatusOr<GpuDevices> DevicesOf(const BenchOptions& options) {
   if (options.device == "cpu") return GpuDevices();
   return OpenGpus(options.device);
 }
 
-// The largest difference, relative to the largest value; infinite where one has no number.
+// The largest difference, relative to the largest value; infinite if only one side is finite.
 double Difference(const std::vector<float>& a, const std::vector<float>& b) {
   if (a.size() != b.size()) return INFINITY;
   double largest = 0, difference = 0;
@@ -58,8 +58,8 @@ double Difference(const std::vector<float>& a, const std::vector<float>& b) {
   return difference == 0 ? 0 : difference / std::max(largest, 1e-30);
 }
 
-// Sums of k numbers in another order differ by about the square root of k roundings, and 16-bit results by one of
-// theirs.
+// Sums of k numbers in another order differ by about sqrt(k) roundings, and 16-bit results by one of their
+// roundings.
 double ToleranceOf(const std::string& dtype, const OpTiming& first) {
   const double rounding = dtype == "float64" || dtype == "double" ? 1e-7  // compared as float32
                           : dtype == "bfloat16"                   ? 1.0 / 128
@@ -70,24 +70,24 @@ double ToleranceOf(const std::string& dtype, const OpTiming& first) {
   return 8 * rounding * std::sqrt(depth);
 }
 
-// Which of the algorithms that the op has are to be timed on the host.
+// The op's algorithms to time on the host.
 StatusOr<std::vector<std::string>> WantedOf(const BenchOptions& options, const std::vector<std::string>& known) {
   if (options.algorithm != "all") {
     if (std::ranges::find(known, options.algorithm) != known.end()) return std::vector{options.algorithm};
     return UsageError("this op has no --algorithm '{}'; give all, {}.{}", options.algorithm, Join(known, ", "),
                       DidYouMean(options.algorithm, known));
   }
-  if (options.device != "cpu") return std::vector<std::string>{"native"};  // to compare with
-  // Of the instruction sets the two that differ most from what a machine with AVX-512 takes anyway.
+  if (options.device != "cpu") return std::vector<std::string>{"native"};  // for comparison
+  // The two instruction sets that differ most from a machine's default with AVX-512.
   std::vector<std::string> wanted;
   for (const std::string& name : known)
     if (!IsInstructionSet(name) || name == "avx2" || name == "none") wanted.push_back(name);
   return wanted;
 }
 
-// What was measured; all are compared with the first.
+// The measurements; all are compared with the first.
 struct Measured {
-  std::vector<OpTiming> timings;    // the host's, then a GPU's each
+  std::vector<OpTiming> timings;    // the host's, then one per GPU
   std::vector<Roofline> rooflines;  // of each
   std::vector<std::string> skipped;
   GpuDevices devices;
@@ -98,7 +98,7 @@ Status TimeOnHost(const OpBenchGraph& bench, const std::vector<std::string>& wan
     StatusOr<OpTiming> timing = TimeAlgorithm(bench, algorithm);
     const bool needed = algorithm == "native" || wanted.size() == 1;
     if (!timing.ok()) {
-      // What the op itself refuses is the same for all of them.
+      // An error of the op itself is the same for all of them.
       if (needed) return Annotate(timing.status(), algorithm);
       measured.skipped.push_back(fmt::format("{}: {}", algorithm, Message(timing.status())));
     } else if (!timing->skipped.empty()) {
@@ -124,7 +124,7 @@ Status TimeOnGpus(const OpBenchGraph& bench, const BenchOptions& options, Measur
   return absl::OkStatus();
 }
 
-// A row each; `apart` gets a sentence for each whose results differ by more than the tolerance.
+// A row each; `apart` gets a message for each whose results differ by more than the tolerance.
 Table TableOf(const Measured& measured, double tolerance, std::vector<std::string>& apart) {
   Table table({{"algorithm"},
                {"implementation"},
@@ -172,7 +172,7 @@ Status BenchOp(const BenchOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const OpBenchGraph bench, MakeOpBenchGraph(options.bench));
   RIVULET_ASSIGN_OR_RETURN(const std::vector<std::string> wanted, WantedOf(options, AlgorithmsFor(bench)));
   Measured measured;
-  // The host's first, which run in processes of their own: a device that was opened does not go over to those.
+  // The host's come first: they run in child processes, which cannot inherit an opened device.
   RIVULET_RETURN_IF_ERROR(TimeOnHost(bench, wanted, measured));
   RIVULET_RETURN_IF_ERROR(TimeOnGpus(bench, options, measured));
   const OpTiming& first = measured.timings.front();

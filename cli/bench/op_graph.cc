@@ -1,4 +1,4 @@
-// From the words of a command line to a graph of one op.
+// Conversion of command line arguments to a graph of one op.
 
 #include <algorithm>
 #include <charconv>
@@ -105,7 +105,7 @@ bool Allows(const AttrDef& def, DType dtype) {
          std::find(def.allowed_types.begin(), def.allowed_types.end(), dtype) != def.allowed_types.end();
 }
 
-// What a type attribute that nobody gives becomes: the type asked for where it may be, else its default.
+// The value of a type attribute that is not given: `wanted` if permitted, else its default.
 DType TypeFor(const OpDef& op, const std::string& attr, DType wanted) {
   const AttrDef* def = op.FindAttr(attr);
   if (def == nullptr) return wanted;
@@ -115,7 +115,7 @@ DType TypeFor(const OpDef& op, const std::string& attr, DType wanted) {
   return def->allowed_types.front();
 }
 
-// What --attr says, and the type attributes that no input tells.
+// The attributes of --attr, and the type attributes that no input determines.
 StatusOr<AttrMap> AttrsOf(const OpDef& op, const OpBenchOptions& options, DType dtype) {
   AttrMap attrs;
   for (const std::string& attr : options.attrs) {
@@ -141,7 +141,7 @@ StatusOr<AttrMap> AttrsOf(const OpDef& op, const OpBenchOptions& options, DType 
   return attrs;
 }
 
-// Which input each of `shapes` shapes is for: a list takes what the others leave.
+// The input for each of `shapes` shapes: a list input takes those that the others leave.
 StatusOr<std::vector<const ArgDef*>> InputsFor(const OpDef& op, size_t shapes) {
   std::vector<const ArgDef*> inputs;
   const auto is_list = [](const ArgDef& arg) { return !arg.number_attr.empty() || !arg.type_list_attr.empty(); };
@@ -191,7 +191,7 @@ StatusOr<Tensor> ConstantOf(DType type, std::string_view text) {
   }
 }
 
-// Fed, as it is of sizes alone; a constant, as it is of values; or a variable, as the op asks for one.
+// An input from sizes is fed, one from values is a constant, and one that the op requires as a variable is a variable.
 StatusOr<Output> AddInput(const Scope& scope, DType type, DType dtype, const std::string& text, const std::string& name,
                           OpBenchGraph& bench, std::string* described) {
   if (text.starts_with('=')) {

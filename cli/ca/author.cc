@@ -1,4 +1,4 @@
-// rivulet ca author: the key by which somebody signs the plans that he writes (`rivulet plan sign`).
+// rivulet ca author: an author's key for signing plans (`rivulet plan sign`).
 #include "certificates/author.h"
 
 #include "certificates/key.h"

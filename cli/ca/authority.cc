@@ -45,7 +45,7 @@ Status RenewAuthority(const CaRenewOptions& options) {
   return absl::OkStatus();
 }
 
-// The site's key stays unless it sends a request of another: what is made is a certificate, which is no secret.
+// The site's key stays unless it sends a request with another: the result is a certificate, which is no secret.
 Status RenewCertificate(const CaRenewOptions& options) {
   if (options.name == "authority") return RenewAuthority(options);
   RIVULET_ASSIGN_OR_RETURN(const CertificateName name, NameArgument(options.name));

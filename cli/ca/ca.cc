@@ -1,4 +1,4 @@
-// rivulet ca: who takes part, by certificates of an authority of one's own.
+// rivulet ca: admission by certificates of a self-made authority.
 #include "cli/ca/commands.h"
 
 namespace rivulet {

@@ -28,7 +28,7 @@ StatusOr<CertificateName> NameArgument(const std::string& text);
 // The key of the request in `path`. INVALID_ARGUMENT: the request is for another name; as ReadRequest.
 StatusOr<KeyHandle> RequestedKey(FileSystem& fs, const std::string& path, const CertificateName& name);
 
-// A line of the certificate that was signed: "client/hospital-a: certificate 0F3A… good until 2027-11-22 (365 days
+// Prints a line about a signed certificate: "client/hospital-a: certificate 0F3A… good until 2027-11-22 (365 days
 // left)".
 void PrintSigned(const IndexRow& row);
 

@@ -1,4 +1,4 @@
-// rivulet ca issue, kit: what a site gets for the first time.
+// rivulet ca issue, kit: a site's first certificate and files.
 #include "certificates/key.h"
 #include "certificates/kit.h"
 #include "cli/ca/commands.h"
@@ -13,11 +13,11 @@ struct CaIssueOptions {
   std::string folder = kAuthorityFolder, name, request, out;
   std::vector<std::string> hosts;
   std::optional<int64_t> days;
-  // Of a kit.
+  // Options for a kit alone.
   std::string coordinator, data, scenario, listen;
 };
 
-// A coordinator's id is a host that clients reach it by; the others are beside it.
+// A coordinator's id is a host at which clients reach it; others are additional.
 Subject SubjectOf(const CertificateName& name, const std::vector<std::string>& hosts) {
   Subject subject{.name = name};
   if (name.role == Role::kCoordinator) subject.hosts.push_back(name.id);
@@ -25,7 +25,7 @@ Subject SubjectOf(const CertificateName& name, const std::vector<std::string>& h
   return subject;
 }
 
-// Signs and hands over what `files` makes of the certificate and, when it was made here, the key.
+// Signs and delivers the result of `files` for the certificate and, if it was made here, the key.
 Status IssueTo(const CaIssueOptions& options, const Subject& subject, Delivery& delivery,
                const std::function<std::vector<DeliveredFile>(const NodeFiles&)>& files) {
   FileSystem& fs = FileSystem::Default();
@@ -55,7 +55,7 @@ Status IssueCertificate(const CaIssueOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const CertificateName name, NameArgument(options.name));
   const Subject subject = SubjectOf(name, options.hosts);
   RIVULET_RETURN_IF_ERROR(AsUsageError(CheckSubject(subject)));
-  // Where the key is, the certificate alone is wanted, and it is no secret.
+  // At the key's site only the certificate is needed, and it is no secret.
   const bool file = !options.request.empty();
   Delivery delivery(FileSystem::Default(), !options.out.empty() ? options.out : name.FileName() + (file ? ".crt" : ""),
                     file ? Delivery::Form::kFile : Delivery::Form::kFolder);
@@ -100,7 +100,7 @@ Status PackKit(const CaIssueOptions& options) {
                                         .data = or_else(options.data, "train=data/*.tfrecord"),
                                         .scenario = or_else(options.scenario, "scenario.toml"),
                                         .listen = or_else(options.listen, "0.0.0.0:7000")};
-  // Refused before anything is signed.
+  // Checked before anything is signed.
   RIVULET_RETURN_IF_ERROR(AsUsageError(FilesOfKit(name, {}, configuration).status()));
   const std::string path = options.out.empty() ? name.FileName() + ".tar.gz" : options.out;
   Delivery delivery(FileSystem::Default(), path,

@@ -18,7 +18,7 @@ Status RequestCertificate(const CaRequestOptions& options) {
   FileSystem& fs = FileSystem::Default();
   Delivery delivery(fs, options.out.empty() ? name.FileName() : options.out, Delivery::Form::kFolder);
   RIVULET_RETURN_IF_ERROR(delivery.CheckFree());
-  RIVULET_RETURN_IF_ERROR(WithMend(delivery.RemoveStaged()));  // of a call that was interrupted
+  RIVULET_RETURN_IF_ERROR(WithMend(delivery.RemoveStaged()));  // of an interrupted call
   RIVULET_ASSIGN_OR_RETURN(const KeyHandle key, MakeKey());
   RIVULET_ASSIGN_OR_RETURN(std::string key_pem, KeyPem(key.get()));
   RIVULET_ASSIGN_OR_RETURN(std::string request, MakeRequest(name, key.get()));

@@ -1,4 +1,4 @@
-// rivulet ca list, show: what there is, and whether it is good.
+// rivulet ca list, show: the certificates, and their validity.
 #include <filesystem>
 
 #include "certificates/identity.h"
@@ -87,7 +87,7 @@ Status ShowAuthority(const CaShowOptions& options) {
   return absl::OkStatus();
 }
 
-// What can be read is printed even when the whole is no good, and then the error says why.
+// Readable parts are printed even if the whole is invalid; then the error has the reason.
 Status ShowNode(const CaShowOptions& options) {
   FileSystem& fs = FileSystem::Default();
   const std::string path = JoinPath(options.path, kNodeCertificate);

@@ -1,4 +1,4 @@
-// rivulet data columns: what tables of several sites are together, from what each site fitted to its own.
+// rivulet data columns: joint columns of several sites' tables, from the columns that each site fitted to its own.
 #include <fmt/format.h>
 
 #include <memory>

@@ -1,4 +1,4 @@
-// rivulet data: makes, looks at and checks data sets.
+// rivulet data: makes, inspects and checks data sets.
 #include "cli/data/commands.h"
 
 namespace rivulet {

@@ -1,6 +1,6 @@
 #include "cli/data/download.h"
 
-#define CURL_DISABLE_TYPECHECK  // its checks are macros that stand for functions only
+#define CURL_DISABLE_TYPECHECK  // its checks are macros that only replace functions
 #include <curl/curl.h>
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -17,13 +17,13 @@
 namespace rivulet {
 namespace {
 
-constexpr int kAttempts = 4;              // in a row that bring nothing
+constexpr int kAttempts = 4;              // in a row that yield no bytes
 constexpr long kConnectSeconds = 20;      // NOLINT: libcurl's type
-constexpr long kSilentSeconds = 30;       // NOLINT: as above; of a server that sends nothing
+constexpr long kSilentSeconds = 30;       // as above; of a silent server
 constexpr int64_t kTellEvery = 64 << 10;  // bytes
 
-// libcurl brings two dozen libraries (Kerberos, LDAP, GnuTLS …), which cost every command 6 of its 25 ms to start when
-// they are linked. So it is opened when a file is to be brought, and a machine without it has all other commands.
+// If linked, libcurl loads two dozen libraries (Kerberos, LDAP, GnuTLS …), which cost every command 6 of its 25 ms to
+// start. So it is opened for a download, and a machine without it has all other commands.
 struct Curl {
   decltype(&curl_global_init) global_init;
   decltype(&curl_easy_init) easy_init;
@@ -40,7 +40,7 @@ bool Find(void* library, const char* name, Function* function) {
   return *function != nullptr;
 }
 
-// It is never closed: what it has registered ends with the process.
+// It is never closed: its registrations end with the process.
 StatusOr<Curl> OpenCurl() {
   void* const library = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return FailedPrecondition("there is no libcurl (Debian's package libcurl4): {}", dlerror());
@@ -58,7 +58,7 @@ StatusOr<Curl> OpenCurl() {
   return curl;
 }
 
-// The file that what comes is added to.
+// The file to which received bytes are appended.
 class Partial {
  public:
   static StatusOr<std::unique_ptr<Partial>> Open(const std::string& path) {
@@ -99,7 +99,7 @@ class Partial {
   int64_t size_;
 };
 
-// One answer of a server.
+// One response of a server.
 struct Transfer {
   const Curl& library;
   CURL* curl;
@@ -108,9 +108,9 @@ struct Transfer {
   const DataProgress& progress;
   int64_t told = 0;
   bool begun = false;
-  Status status;  // why it was broken off by us
+  Status status;  // why this program stopped it
 
-  // What comes belongs at the end only where the server says that it begins there.
+  // Bytes may be appended only if the server says that they begin at the file's end.
   Status Begin() {
     long code = 0;  // NOLINT: libcurl's type
     library.easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &code);
@@ -134,10 +134,10 @@ extern "C" size_t OnBytes(char* data, size_t size, size_t count, void* user) {
   return transfer.status.ok() ? size * count : CURL_WRITEFUNC_ERROR;
 }
 
-// While nothing comes: Ctrl-C is not to wait for a server.
+// Called while nothing arrives: Ctrl-C must not wait for a server.
 extern "C" int OnWait(void* user, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
   auto& transfer = *static_cast<Transfer*>(user);
-  // It is called once more after a piece that could not be taken, whose error stays.
+  // It is called once more after a piece that could not be written; that error stays.
   if (transfer.status.ok() && transfer.progress)
     transfer.status = transfer.progress(transfer.partial.size(), transfer.bytes);
   return transfer.status.ok() ? 0 : 1;
@@ -145,7 +145,7 @@ extern "C" int OnWait(void* user, curl_off_t, curl_off_t, curl_off_t, curl_off_t
 
 void SetUp(const Curl& library, CURL* curl, const std::string& url, const std::string& range, Transfer& transfer) {
   library.easy_setopt(curl, CURLOPT_URL, url.c_str());
-  // A data set's own address is HTTPS and stays so; a mirror on this network may be HTTP, as a digest decides.
+  // A data set's address is HTTPS and stays so; a mirror on this network may be HTTP, because digests are checked.
   const char* const protocols = url.starts_with("https:") ? "https" : "http,https";
   library.easy_setopt(curl, CURLOPT_PROTOCOLS_STR, protocols);
   library.easy_setopt(curl, CURLOPT_REDIR_PROTOCOLS_STR, protocols);
@@ -168,7 +168,7 @@ void SetUp(const Curl& library, CURL* curl, const std::string& url, const std::s
   library.easy_setopt(curl, CURLOPT_XFERINFODATA, &transfer);
 }
 
-// One request for what is missing.
+// One request for the missing bytes.
 Status Attempt(const Curl& library, const std::string& url, Partial& partial, int64_t bytes,
                const DataProgress& progress) {
   const std::unique_ptr<CURL, void (*)(CURL*)> curl(library.easy_init(), library.easy_cleanup);
@@ -187,7 +187,7 @@ Status Attempt(const Curl& library, const std::string& url, Partial& partial, in
     RIVULET_RETURN_IF_ERROR(partial.Empty());
     return Unavailable("the server cannot begin in the middle of it");
   }
-  // 408 and 429: it will have it later.
+  // 408 and 429: it may have the file later.
   if (code == CURLE_HTTP_RETURNED_ERROR && answer >= 400 && answer < 500 && answer != 408 && answer != 429) {
     return NotFound("the server answers {}", answer);
   }
@@ -195,7 +195,7 @@ Status Attempt(const Curl& library, const std::string& url, Partial& partial, in
   return Unavailable("{}", library.easy_strerror(code));
 }
 
-// Until all of it is there, or attempts bring nothing.
+// Repeats until all bytes are there, or attempts yield none.
 Status Bring(const Curl& library, const std::string& url, Partial& partial, int64_t bytes,
              const DataProgress& progress) {
   if (partial.size() > bytes) RIVULET_RETURN_IF_ERROR(partial.Empty());

@@ -1,4 +1,4 @@
-// rivulet data fetch: known data sets from their places, each file as its digest says.
+// rivulet data fetch: known data sets from their sources, each file checked by its digest.
 #include <algorithm>
 #include <fstream>
 #include <memory>
@@ -36,7 +36,7 @@ StatusOr<std::string> DigestOfFile(const std::string& path) {
   return std::move(hash).Finish().Hex();
 }
 
-// "DIR/original/input.txt (1.12 MB, sha256 …) from URL", a line a file.
+// "DIR/original/input.txt (1.12 MB, sha256 …) from URL", a line per file.
 std::string WhereTheyGo(const FetchableSet& set, const std::string& folder) {
   std::string lines;
   for (const FetchableFile& file : set.files) {
@@ -46,7 +46,7 @@ std::string WhereTheyGo(const FetchableSet& set, const std::string& folder) {
   return lines;
 }
 
-// OK where the file is there as it has to be; NOT_FOUND where it is not there.
+// OK if the file exists and is correct; NOT_FOUND if it does not exist.
 Status CheckFile(const FetchableFile& file, const std::string& path) {
   if (!FileSystem::Default().Exists(path)) return NotFound("'{}' is not there", path);
   RIVULET_ASSIGN_OR_RETURN(const std::string found, DigestOfFile(path));
@@ -68,11 +68,11 @@ Status FetchFrom(const std::string& url, const FetchableFile& file, const std::s
   return FileSystem::Default().SyncFolder(FolderOf(path));
 }
 
-// From the first place that has it.
+// Fetches from the first source that has it.
 Status FetchFile(const FetchableFile& file, const std::string& path, const std::string& mirror) {
   const Status there = CheckFile(file, path);
   const std::string partial = path + ".incomplete";
-  // Somebody brought the whole file where a part of it had been fetched.
+  // The user copied the whole file to the place of a partial download.
   if (there.ok() && FileSystem::Default().Exists(partial)) return FileSystem::Default().Remove(partial);
   if (!absl::IsNotFound(there)) return there;
   const std::vector<std::string> urls = mirror.empty() ? file.urls : std::vector{JoinPath(mirror, file.name)};

@@ -11,19 +11,19 @@ struct FetchableFile {
   std::string name;
   int64_t bytes = 0;
   std::string sha256;             // hexadecimal
-  std::vector<std::string> urls;  // any of which has it, in the order in which they are asked
+  std::vector<std::string> urls;  // alternatives, in the order of attempts
 };
 
 struct FetchableSet {
   std::string name, about;
-  std::string pinned_by;  // where the digests come from
+  std::string pinned_by;  // the source of the digests
   std::vector<FetchableFile> files;
-  std::string import;    // "mnist": the importer of that name reads the files as they are; "": they are packed
-  std::string unpacked;  // of packed files: the folder that they hold, for `importer`
+  std::string import;    // "mnist": the importer of that name reads the files directly; "": they are packed
+  std::string unpacked;  // of packed files: the folder inside them, for `importer`
   std::string importer;  // the subcommand of `rivulet data import`
 };
 
-// By name.
+// All sets, in order of their names.
 const std::vector<FetchableSet>& FetchableSets();
 
 }  // namespace rivulet

@@ -14,7 +14,7 @@
 namespace rivulet {
 namespace {
 
-// The folder's own name, where it can name a run.
+// The folder's own name, if it is a valid name for a run.
 std::string NameOf(const std::string& folder) {
   std::error_code none;
   std::filesystem::path path = std::filesystem::absolute(folder, none).lexically_normal();
@@ -23,8 +23,8 @@ std::string NameOf(const std::string& folder) {
   return name.empty() || name == "latest" || !CheckDisplayName("a run", name).ok() ? "first" : name;
 }
 
-// The bound of an update's values (server.value_bits) for weights of this magnitude, with room for a first step too
-// far.
+// The bound of an update's values (server.value_bits) for weights of this magnitude, with room for a first step that
+// overshoots.
 constexpr int kUsualValueBits = 10, kMostValueBits = 30;
 int ValueBitsFor(double largest) {
   return largest > 0 ? std::min(static_cast<int>(std::ceil(std::log2(largest))) + 2, kMostValueBits) : 0;

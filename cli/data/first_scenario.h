@@ -10,14 +10,14 @@
 namespace rivulet {
 
 struct FirstScenario {
-  std::string folder;         // with train.tfrecord, where scenario.toml is written
-  bool has_test = false;      // there is test.tfrecord too
+  std::string folder;         // with train.tfrecord; scenario.toml is written there
+  bool has_test = false;      // test.tfrecord exists too
   int64_t examples = 0;       // of the training set
-  std::string key;            // the feature that names the client; "": examples are dealt at random
-  std::string input_feature;  // "": the model's own, or its inputs name theirs
+  std::string key;            // the feature with the client's name; "": examples are dealt at random
+  std::string input_feature;  // "": the model's default, or its inputs name theirs
   std::string model;          // the lines of [model] and below
   double learning_rate = 0.1;
-  double largest_target = 0;  // magnitude of a number that is predicted: the model's weights become as large
+  double largest_target = 0;  // magnitude of a numeric target, which weights must reach
 };
 
 // "[[model.layers]]" and the lines of a layer: LayerText({"type = \"dense\"", "units = 10"}).
@@ -29,7 +29,7 @@ std::string ImageModel(int64_t height, int64_t width, int64_t channels, int64_t 
 // The model of one layer over so many numbers.
 std::string LinearModel(int64_t numbers, int64_t classes);
 
-// Writes FOLDER/scenario.toml and prints the command that runs it. A file that is there stays as it is.
+// Writes FOLDER/scenario.toml and prints the command that runs it. An existing file is unchanged.
 Status WriteFirstScenario(const FirstScenario& first);
 
 }  // namespace rivulet

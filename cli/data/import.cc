@@ -27,7 +27,7 @@ struct ImportOptions {
   std::string from, out;
 };
 
-// What imports of a folder of original files have in common.
+// The common parts of imports of a folder of original files.
 template <typename Import>
 Command ImportOfFolder(std::string name, std::string summary, std::string example, std::string files, Import import) {
   auto options = std::make_shared<ImportOptions>();
@@ -68,7 +68,7 @@ Command ImportShakespeareCommand() {
   return shakespeare;
 }
 
-// Of pixels whose shape is not known: a square of one channel or three, else a row.
+// For pixels of unknown shape: a square with one channel or three, else a row.
 std::string PixelModel(int64_t values, int64_t classes) {
   for (const int64_t channels : {1, 3}) {
     const auto side = static_cast<int64_t>(std::lround(std::sqrt(static_cast<double>(values / channels))));
@@ -82,7 +82,7 @@ Status ImportFromLeaf(const LeafOptions& options) {
                                                                LongWork("importing " + options.from).progress()));
   TellImported(options.out, "train", counts.train, fmt::format(" of {} users", counts.train_users));
   if (counts.has_test) TellImported(options.out, "test", counts.test, fmt::format(" of {} users", counts.test_users));
-  if (counts.feature == "tokens" && counts.values != kWindowLength) return absl::OkStatus();  // no preset is for these
+  if (counts.feature == "tokens" && counts.values != kWindowLength) return absl::OkStatus();  // no preset fits these
   FirstScenario first{.folder = options.out, .has_test = counts.has_test, .examples = counts.train, .key = "user"};
   first.model = counts.feature == "tokens"  ? "preset = \"char_lstm\"\n"
                 : counts.feature == "image" ? PixelModel(counts.values, counts.classes)
@@ -108,7 +108,7 @@ Status ImportFromArrays(const ArrayOptions& arrays) {
                                                                   LongWork("importing " + arrays.from).progress()));
   TellImported(arrays.out, "train", counts.train, fmt::format(" of {} values", counts.values));
   if (counts.test > 0) TellImported(arrays.out, "test", counts.test);
-  if (counts.feature == "tokens") return absl::OkStatus();  // of which nobody says how many there are
+  if (counts.feature == "tokens") return absl::OkStatus();  // of unknown vocabulary size
   FirstScenario first{.folder = arrays.out, .has_test = counts.test > 0, .examples = counts.train};
   if (counts.feature == "features") {
     first.input_feature = counts.feature;

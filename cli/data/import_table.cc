@@ -1,4 +1,4 @@
-// rivulet data import csv: a table as TFRecord files, what its columns became, and a scenario of its model.
+// rivulet data import csv: a table as TFRecord files, the roles of its columns, and a scenario of its model.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -32,13 +32,13 @@ StatusOr<char> DelimiterOf(const std::string& given, const std::string& file) {
   return UsageError("--delimiter is '{}'; give one character, or tab", given);
 }
 
-// Of --decimal and --thousands the one character.
+// The single character of --decimal and --thousands.
 StatusOr<char> SignOf(std::string_view option, const std::string& given) {
   if (given.size() == 1 && std::string_view(".,'_ ").find(given[0]) != std::string_view::npos) return given[0];
   return UsageError("{} is '{}'; give one of . , ' _ and a space", option, given);
 }
 
-// The names of a column's values in a line, shortened.
+// A column's values in one line, shortened.
 std::string ValuesText(const std::vector<std::string>& values) {
   constexpr size_t kMost = 5;
   std::vector<std::string> shown;
@@ -63,7 +63,7 @@ std::string RoleOf(const std::string& name, const TableColumns& columns, const s
                      ValuesText(column->values));
 }
 
-// What each column became, and which values the file of columns makes known to whoever gets it.
+// The role of each column, and the values that the file of columns reveals to its readers.
 void TellRoles(const TableCounts& counts, const std::string& key, const std::string& columns_file) {
   size_t width = 0;
   for (const std::string& name : counts.names) width = std::max(width, name.size());
@@ -82,7 +82,7 @@ std::string TargetText(const TableColumns& columns) {
   return columns.targets.size() == 1 ? "1 target" : fmt::format("{} targets", columns.targets.size());
 }
 
-// Of "clinical=age,weight" the feature and its columns.
+// The feature and its columns from "clinical=age,weight".
 StatusOr<std::pair<std::string, std::vector<std::string>>> PartOf(const std::string& given) {
   const size_t equals = given.find('=');
   std::vector<std::string> columns;
@@ -96,7 +96,7 @@ StatusOr<std::pair<std::string, std::vector<std::string>>> PartOf(const std::str
   return std::pair(given.substr(0, equals), columns);
 }
 
-// What a model is fed with, where it is more than one list of numbers.
+// A model's inputs, if they are more than one list of numbers.
 std::string FeaturesText(const TableColumns& columns) {
   const std::vector<TableFeature> features = columns.Grouped();
   if (features.size() == 1 && features[0].name == "features")
@@ -111,7 +111,7 @@ std::string FeaturesText(const TableColumns& columns) {
   return Join(texts, ", ");
 }
 
-// A model of one layer over all features, categories as integers by way of embeddings. Columns that the import did not
+// A model of one layer over all features, with embeddings for categories as integers. Columns that the import did not
 // standardise are standardised by the model, so that one learning rate suits them.
 FirstScenario ScenarioOf(const TableCounts& counts, const TableOptions& table) {
   const TableColumns& columns = counts.columns;
@@ -128,7 +128,7 @@ FirstScenario ScenarioOf(const TableCounts& counts, const TableOptions& table) {
   } else if (!columns.targets.empty()) {
     units = std::ssize(columns.targets);
     first.model += "target = \"numbers\"\n";
-    // Steps of squares shrink with the length of the input, of which each standardised number makes 1.
+    // Stable steps for squares shrink with the input's length, to which each standardised number adds 1.
     first.learning_rate = 0.2 / static_cast<double>(columns.feature_count() + 1);
   }
   const bool numbers =
@@ -170,8 +170,8 @@ std::string OptionsText(const TableRemedies& remedies) {
   return Join(options, " ");
 }
 
-// With --auto a table that is refused is imported again with the options that settle its columns; without it, the
-// refusal names them.
+// With --auto a refused table is imported again with the options that decide about its columns; without it, the error
+// names these options.
 StatusOr<TableCounts> ImportSettled(const TableCommandOptions& given, TableOptions& table) {
   FileSystem& files = FileSystem::Default();
   const auto import = [&] { return ImportTable(files, table, LongWork("importing " + table.from).progress()); };

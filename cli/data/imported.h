@@ -12,12 +12,12 @@
 
 namespace rivulet {
 
-// Prints the file of a set that an import wrote.
+// Prints the file that an import wrote for a set.
 inline void TellImported(const std::string& out, std::string_view set, int64_t examples, std::string_view more = "") {
   fmt::print("{}: {} examples{}\n", JoinPath(out, fmt::format("{}.tfrecord", set)), examples, more);
 }
 
-// The options of an import, and --test-every, which may not be given.
+// The options of an import, and --test-every, which is optional.
 template <typename Options>
 struct Divided {
   Options options;

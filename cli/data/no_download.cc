@@ -1,4 +1,4 @@
-// In place of download.cc where libcurl is not installed.
+// Replaces download.cc if libcurl is not installed.
 #include "cli/data/download.h"
 
 namespace rivulet {

@@ -1,4 +1,4 @@
-// rivulet data partition: what each client of a scenario holds, as files or as a picture.
+// rivulet data partition: each client's examples, as files or as a picture.
 #include <fmt/format.h>
 
 #include <charconv>
@@ -32,7 +32,7 @@ struct PartitionCommandOptions {
   bool json = false;
 };
 
-// A client's DIR/*.tfrecord would take in whatever else lies there.
+// A client's DIR/*.tfrecord would include all other records there.
 Status RefuseOtherRecords(FileSystem& fs, const std::string& folder, const Shares& shares) {
   RIVULET_ASSIGN_OR_RETURN(const std::vector<std::string> names, fs.List(folder));
   for (const std::string& name : names) {
@@ -47,7 +47,7 @@ Status RefuseOtherRecords(FileSystem& fs, const std::string& folder, const Share
   return absl::OkStatus();
 }
 
-// `names`: of the classes, which travel as classes.txt; empty: nobody named them.
+// `names`: of the classes, written as classes.txt; empty: there are none.
 Status WriteClients(const std::string& folder, const Dataset& data, const Shares& shares,
                     const std::vector<std::string>& names, bool tell) {
   FileSystem& fs = FileSystem::Default();
@@ -66,7 +66,7 @@ Status WriteClients(const std::string& folder, const Dataset& data, const Shares
   return absl::OkStatus();
 }
 
-// Of "80/10/10": 80, 10 and 10.
+// 80, 10 and 10 from "80/10/10".
 StatusOr<std::vector<int64_t>> PercentsOf(const std::string& split) {
   std::vector<int64_t> percents;
   for (const char *at = split.data(), *const end = at + split.size();; ++at) {
@@ -82,7 +82,7 @@ StatusOr<std::vector<int64_t>> PercentsOf(const std::string& split) {
   return percents;
 }
 
-// DIR/train, perhaps DIR/validation, and DIR/test.
+// Writes DIR/train, DIR/validation if requested, and DIR/test.
 Status WriteSplitClients(const std::string& folder, const Dataset& data, const Shares& shares,
                          const std::vector<int64_t>& percents, uint64_t seed, const std::vector<std::string>& names,
                          bool tell) {
@@ -118,7 +118,7 @@ Status DividePartition(const PartitionCommandOptions& options) {
   ScenarioOptions run = options.run;
   run.part = ScenarioPart::kData;
   RIVULET_ASSIGN_OR_RETURN(Scenario scenario, LoadScenario(run));
-  if (scenario.data.synth.kind.empty()) scenario.data.test.clear();  // nobody asks for it here
+  if (scenario.data.synth.kind.empty()) scenario.data.test.clear();  // it is not needed here
   RIVULET_RETURN_IF_ERROR(PrepareDataHere(scenario));
   RunSetup setup(std::move(scenario));
   RIVULET_ASSIGN_OR_RETURN(const auto data, setup.training_data());

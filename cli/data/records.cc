@@ -1,4 +1,4 @@
-// rivulet data inspect and verify: what TFRecord files hold, and whether they are whole.
+// rivulet data inspect and verify: content of TFRecord files, and their integrity.
 #include <fmt/format.h>
 
 #include <memory>
@@ -48,7 +48,7 @@ struct VerifyOptions {
   std::vector<std::string> files;
 };
 
-// Tells of every file, good or bad; the error is the only bad one's, or says how many there are.
+// Reports every file, good or bad; the error is that of a single bad one, or gives their number.
 Status Verify(const VerifyOptions& options) {
   std::vector<Status> bad;
   for (const std::string& file : options.files) {

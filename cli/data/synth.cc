@@ -38,7 +38,7 @@ Status SynthDigits(const SynthOptions& options) {
   return absl::OkStatus();
 }
 
-// The command line has no real numbers of its own.
+// The command line has no option type for real numbers.
 StatusOr<double> RealNumber(std::string_view option, const std::string& given, double otherwise) {
   if (given.empty()) return otherwise;
   double value = 0;

@@ -1,4 +1,4 @@
-// The commands of `rivulet debug` that look at what a step computed.
+// The commands of `rivulet debug` that inspect a step's results.
 
 #include <algorithm>
 #include <charconv>
@@ -98,7 +98,7 @@ bool Mentions(std::string_view text, std::string_view name) {
 
 std::string_view WithoutPort(std::string_view tensor) { return tensor.substr(0, tensor.rfind(':')); }
 
-// What is left after the node's own name is a file's: "a/b:1" → "a_b_1.npy".
+// Makes a file name from a node's name: "a/b:1" → "a_b_1.npy".
 std::string FileNameOf(std::string name, std::set<std::string>& taken) {
   for (char& c : name)
     if (!std::isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '-') c = '_';
@@ -127,7 +127,7 @@ const Graph& DebugShell::GraphOf(const Node& node) const {
 int DebugShell::CallOf(std::string_view node) const {
   const Program* program = debugger_.step_program();
   if (program == nullptr) {
-    // Nothing has run yet: a node that stands in the program's graph and computes something.
+    // Nothing has run yet: looks for a node of the program's graph that computes something.
     const Node* found = target_.optimized.graph.Find(node);
     return found != nullptr && StructuralKind(found->type()) == StructuralOp::kNone ? 0 : -1;
   }
@@ -162,7 +162,7 @@ std::string DebugShell::WhyNoCall(const Node& node) const {
                            rewrite);
   if (target_.optimized.graph.Find(node.name()) != nullptr)
     return "is no separate call: the pass fuse_updates merged it into another one; start with --no-passes to see it";
-  // A rewrite names the node that stays; what went with it was used by that alone.
+  // A rewrite names the remaining node; removed nodes had only that one consumer.
   for (const Node* user = &node;;) {
     const std::vector<Node*> users = target_.graph.Consumers(const_cast<Node*>(user)->output());
     if (users.size() != 1) break;
@@ -203,7 +203,7 @@ StatusOr<Tensor> DebugShell::TensorCalled(std::string_view name) const {
       const Node& handle = node->type() == "VarHandleOp" ? *node : *node->input(0).node;
       if (handle.type() == "VarHandleOp")
         if (const TensorRecord* record = recorder.Find(VariableName(handle)); record != nullptr) return record->value;
-      // What a call read of it.
+      // The value that a call read from it.
       for (const Node* reader : GraphOf(*node).Consumers(const_cast<Node&>(handle).output()))
         if (const TensorRecord* record = recorder.Find(reader->name()); record != nullptr) return record->value;
       break;
@@ -270,7 +270,7 @@ Status DebugShell::PrintTensor(const Arguments& arguments) {
   const TensorRecord* record = debugger_.recorder().Find(name);
   Fields header = {{"tensor", name}};
   if (arguments.Has('s') && record != nullptr && bracket == text.size() && record->value.empty()) {
-    // Statistics are there even of what was not kept.
+    // There are statistics even for values that were not stored.
     header.emplace_back("value", Describe(record->spec));
     const Fields statistics = StatisticsFields(record->statistics);
     header.insert(header.end(), statistics.begin(), statistics.end());

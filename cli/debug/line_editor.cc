@@ -14,7 +14,7 @@ namespace rivulet {
 #ifdef RIVULET_LIBEDIT
 namespace {
 
-// The library calls back without a context of ours.
+// The library's callbacks have no context argument.
 const CompleteFn* completer = nullptr;
 std::vector<std::string> candidates;
 
@@ -28,7 +28,7 @@ char* NextCandidate(const char* word, int state) {
 }
 
 char** Complete(const char* word, int, int) {
-  rl_attempted_completion_over = 1;  // names of files are no candidates
+  rl_attempted_completion_over = 1;  // file names are no candidates
   return rl_completion_matches(word, NextCandidate);
 }
 

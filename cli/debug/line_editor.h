@@ -12,8 +12,8 @@ namespace rivulet {
 // Completions of the last word of `line`.
 using CompleteFn = std::function<std::vector<std::string>(std::string_view line, std::string_view word)>;
 
-// The next line, without its end; nothing at the end of input. Empty lines and repetitions are not remembered. One
-// thread at a time.
+// The next line, without its end; nullopt at the end of input. Empty lines and repetitions are not put into the
+// history. One thread at a time.
 std::optional<std::string> ReadLine(const std::string& prompt, const CompleteFn& complete);
 
 }  // namespace rivulet

@@ -72,7 +72,7 @@ StatusOr<std::vector<std::vector<std::string>>> SplitCommands(std::string_view l
       end_word();
       commands.emplace_back();
     } else {
-      // Only a slice, which follows a name, keeps its blanks.
+      // Blanks are kept only inside a slice, which follows a name.
       if (c == '[' && in_word) ++brackets;
       if (c == ']' && brackets > 0) --brackets;
       word += c;
@@ -154,9 +154,9 @@ Status DebugShell::Run() {
       } else {
         fmt::print("the run {}: {}\n", outcome.ok() ? "is over" : "failed", outcome_);
       }
-      Loop().IgnoreError();  // how it ended does not matter any more
+      Loop().IgnoreError();  // its end no longer matters
     } else if (!absl::IsCancelled(status)) {
-      failure = status;  // one that was looked into before "quit"
+      failure = status;  // it was inspected before "quit"
     }
   }
   if (!command_error_.ok()) return command_error_;

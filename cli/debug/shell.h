@@ -24,12 +24,12 @@ struct DebugShellOptions {
 
 class DebugShell {
  public:
-  // The next command line; nothing: there are no more, which is as "quit".
+  // The next command line; nullopt: there are no more, which means "quit".
   using NextLine = std::function<std::optional<std::string>()>;
   DebugShell(DebugTarget& target, DebugShellOptions options, NextLine next);
 
-  // Until "quit" or the end of the commands. Of a script: the error of a command, which ends it (a usage error where
-  // its words are wrong), or of the run.
+  // Runs until "quit" or the end of the commands. For a script it returns the error of the command that ended it (a
+  // usage error if its words are wrong), or of the run.
   Status Run();
 
   // Completions of a line: command names for its first word, node and tensor names after it.
@@ -53,7 +53,7 @@ class DebugShell {
   Status Break(const Arguments& arguments);
   Status Quit(const Arguments& arguments);
   Status Help(const Arguments& arguments);
-  // Commands that look (cli/debug/inspect_commands.cc).
+  // Commands that only inspect (cli/debug/inspect_commands.cc).
   Status ListTensors(const Arguments& arguments);
   Status PrintTensor(const Arguments& arguments);
   Status NodeInfo(const Arguments& arguments);
@@ -71,11 +71,11 @@ class DebugShell {
   StatusOr<const Node*> NodeCalled(std::string_view name) const;
   const Graph& GraphOf(const Node& node) const;
   std::string SourceLineOf(std::string_view node, const std::string& own) const;
-  // Of a tensor that was read: of the node that made it, not of its reader.
+  // The op of the node that made a tensor, not of its reader.
   std::string_view OpOf(const TensorRecord& record) const;
   // Position of a node's call in the step's program, or -1.
   int CallOf(std::string_view node) const;
-  // The reason why a node is no separate call: "is left out by the pass fuse_products (…); …".
+  // Why a node is no separate call: "is left out by the pass fuse_products (…); …".
   std::string WhyNoCall(const Node& node) const;
   Status ListEdges(const Arguments& arguments, bool inputs);
 
@@ -83,15 +83,15 @@ class DebugShell {
   const DebugShellOptions options_;
   const NextLine next_;
   Debugger debugger_;
-  std::vector<std::vector<std::string>> pending_;  // commands of a line, last first
+  std::vector<std::vector<std::string>> pending_;  // remaining commands of a line, last first
   std::optional<DebugStop> stop_;
   bool over_ = false, goes_on_ = false, quit_ = false;
-  std::string outcome_;   // of a run that is over
-  Status command_error_;  // that ended a script
+  std::string outcome_;   // of a finished run
+  Status command_error_;  // it ended a script
 };
 
-// The words of a command line, split at ';' into commands and at blanks into words; quotes and brackets keep theirs.
-// INVALID_ARGUMENT: a quote or bracket that does not end.
+// The words of a command line, split at ';' into commands and at blanks into words, except inside quotes and brackets.
+// INVALID_ARGUMENT: an unclosed quote or bracket.
 StatusOr<std::vector<std::vector<std::string>>> SplitCommands(std::string_view line);
 
 }  // namespace rivulet

@@ -41,7 +41,7 @@ Status Describe(DebugTarget& target) {
   return absl::OkStatus();
 }
 
-// A folder that goes with its files.
+// A folder that is removed with its files.
 class DebugFolder {
  public:
   DebugFolder() : path_("/tmp/rivulet-debug-XXXXXX") {
@@ -69,7 +69,7 @@ class DebugFolder {
   bool made_ = false;
 };
 
-// The model that `round` begins with.
+// The model at the begin of `round`.
 StatusOr<std::shared_ptr<const Model>> BaseModel(Scenario scenario, const Plan& plan, int64_t round) {
   if (round == 1) return InitialModel(plan, scenario.run.seed);
   DebugFolder folder;
@@ -84,7 +84,7 @@ StatusOr<std::shared_ptr<const Model>> BaseModel(Scenario scenario, const Plan& 
   return result.model;
 }
 
-// The identity of the update that would be uploaded: what the history of a run says of the same training.
+// The identity of the update that would be uploaded, as in a run's history for the same training.
 std::string DigestOf(const LocalResult& result) {
   const std::string message = WriteUpdate(result);
   BlockCrcs crcs;
@@ -153,7 +153,7 @@ StatusOr<std::unique_ptr<DebugTarget>> FromScenario(const DebugTargetOptions& op
                    {"epochs", pass.epochs},
                    {"seed", static_cast<int64_t>(scenario.run.seed)},
                    {"plan_digest", plan->digest().Hex()}};
-  // A program that fetches is a step; before the first one comes begin, after the last end.
+  // A program with fetches is a step; before the first one "begin" runs, after the last "end".
   auto stepped = std::make_shared<bool>(false);
   target->phase_of = [stepped](const Program& program) -> std::string {
     if (!program.signature().fetches.empty()) {
@@ -179,7 +179,7 @@ StatusOr<std::unique_ptr<DebugTarget>> FromScenario(const DebugTargetOptions& op
   return target;
 }
 
-// Small numbers that a reader can follow: 0, 1/7, 2/7 … of floats; 0 of integers, which may be labels or indices.
+// Small numbers that are easy to follow: 0, 1/7, 2/7 … for floats; 0 for integers, which may be labels or indices.
 Tensor Example(const TensorSpec& spec) {
   Tensor tensor(spec.dtype, spec.shape);
   if (spec.dtype == DType::kFloat32)
@@ -189,7 +189,7 @@ Tensor Example(const TensorSpec& spec) {
 }
 
 struct GraphRun {
-  std::shared_ptr<const Program> init, step;  // init: null where there is none
+  std::shared_ptr<const Program> init, step;  // init: null if there is none
   std::vector<Tensor> feeds;
   size_t variable_bytes = 0;
   int64_t steps = 1;

@@ -20,15 +20,15 @@ namespace rivulet {
 struct DebugTargetOptions {
   std::string what;               // SCENARIO.toml, FILE.pb, FILE.pbtxt or a preset's name
   std::vector<std::string> sets;  // of a scenario: KEY=VALUE
-  std::string client;             // of a scenario; "": the first
-  std::optional<int64_t> round;   // of a scenario: whose model to begin with; the first
+  std::string client;             // of a scenario; "": the first client
+  std::optional<int64_t> round;   // of a scenario: starts from this round's model; default: the first
   std::optional<int64_t> batch;   // the scenario's, or 10
   bool training = false;          // of a graph: with gradients and SGD
   std::string loss = "loss";      // of a graph file
   std::vector<std::string> fetches;
   std::vector<std::string> feeds;  // of a graph: NAME=FILE.npy
   std::optional<int64_t> steps;    // of a graph; 1
-  bool no_passes = false;          // every node a separate call
+  bool no_passes = false;          // every node is a separate call
 };
 
 struct DebugTarget {
@@ -39,7 +39,7 @@ struct DebugTarget {
   Signature signature;
   CompileOptions options;
   OptimizedGraph optimized;
-  // Of nodes that do not say it themselves: a plan's graph has been bytes since it was built.
+  // Source lines of nodes that have none: the graph of a plan lost them.
   std::map<std::string, std::string, std::less<>> source_lines;
   std::function<std::string(const Program&)> phase_of;
   // Runs until the end and returns a summary: "12 steps, loss 0.31, update 3f2a…".

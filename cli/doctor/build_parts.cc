@@ -6,7 +6,7 @@
 namespace rivulet {
 namespace {
 
-// As cli/CMakeLists.txt lists them: "pages over HTTP|PNG".
+// From cli/CMakeLists.txt: "pages over HTTP|PNG".
 std::vector<std::string> Parts(std::string_view list) {
   std::vector<std::string> parts;
   for (size_t begin = 0; begin < list.size();) {

@@ -1,4 +1,4 @@
-// rivulet doctor: what this program found on this machine, and what is missing.
+// rivulet doctor: this machine's resources and libraries, and missing parts.
 #include <sys/statvfs.h>
 
 #include <filesystem>
@@ -26,12 +26,12 @@ struct DoctorOptions {
 };
 
 struct Gpus {
-  std::string library;  // "" where there is none
+  std::string library;  // "" if there is none
   std::string backend;
   std::vector<RivuletGpuProperties> devices;
-  std::string missing;     // why there is no device, and the mend
-  std::string no_records;  // why profiles would have no records of kernels; "" where they would
-  std::string no_sums;     // why several add by way of the host; "" where they add among themselves
+  std::string missing;     // why there is no device, and the remedy
+  std::string no_records;  // why profiles would have no kernel records; "" if they would
+  std::string no_sums;     // why several GPUs add by way of the host; "" if directly
   std::vector<GpuLibrary> libraries;
 };
 
@@ -163,7 +163,7 @@ void PrintJson(const Machine& machine, const Gpus& gpus, const DataFolder& data)
       {"built_with", parts.with},
       {"built_without", parts.without},
   };
-  // Paths may be no UTF-8: they are mended, as everywhere in our JSON.
+  // Paths may be invalid UTF-8: they are repaired, as in all our JSON.
   fmt::print("{}\n", report.Dump());
 }
 

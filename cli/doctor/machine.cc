@@ -14,7 +14,7 @@
 namespace rivulet {
 namespace {
 
-// As /proc/cpuinfo names them, from the least to the best.
+// Names of /proc/cpuinfo, from the oldest to the best.
 constexpr const char* kInstructionSets[] = {"ssse3",       "sse4_2",      "avx2",     "fma",  "avx512f",
                                             "avx512_vnni", "avx512_bf16", "amx_bf16", "asimd"};
 
@@ -34,7 +34,7 @@ void LookAtProcessor(Machine& machine) {
   }
 }
 
-// The least of the group's own limit and those above it (version 2).
+// The lowest limit of the group and its parents (version 2).
 double LimitOfGroups() {
   std::ifstream groups("/proc/self/cgroup");
   double least = 0;

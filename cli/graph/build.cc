@@ -1,4 +1,4 @@
-// rivulet graph build: a local rule of one's own, from a few lines of text to the file that `algorithm.graph` names.
+// rivulet graph build: compiles a user's local rule from a few lines of text to the file for `algorithm.graph`.
 #include "cli/graph/build.h"
 
 #include <memory>
@@ -31,12 +31,12 @@ Json JsonOf(const OwnRule& rule, const std::string& out) {
 Status Build(const BuildOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const std::string text, FileSystem::Default().ReadAll(options.rule));
   const StatusOr<Graph> graph = BuildRule(text);
-  // FILE:LINE:COLUMN, as compilers have it.
+  // FILE:LINE:COLUMN, as in compilers.
   if (!graph.ok()) {
     return Status(graph.status().code(), ToAbsl(fmt::format("{}:{}", options.rule, Message(graph.status()))));
   }
   const std::string bytes = SerializeGraph(*graph);
-  // As whoever composes a plan of it will read it.
+  // Read back as a plan's composer will read it.
   const StatusOr<OwnRule> opened = OwnRule::Open(bytes);
   if (!opened.ok()) return Annotate(opened.status(), options.rule);
   const OwnRule& rule = *opened;

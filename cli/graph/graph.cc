@@ -1,4 +1,4 @@
-// rivulet graph: graphs before and after the passes, for eyes and for programs.
+// rivulet graph: graphs before and after the passes, for people and programs.
 
 #include <chrono>
 #include <memory>
@@ -38,7 +38,7 @@ std::string DescribeSpec(const TensorSpec& spec) {
   return fmt::format("{}{}", Name(spec.dtype), spec.shape.ToString());
 }
 
-// Names of the first inputs; a sum of a hundred says how many there are.
+// Names of the first inputs; for a sum of a hundred, the number of the rest.
 std::string InputNames(const Node& node) {
   constexpr size_t kShown = 4;
   std::vector<std::string> names;

@@ -1,4 +1,4 @@
-// rivulet graph place: where each node of a graph would live, why, and what would travel between devices.
+// rivulet graph place: the device of each node of a graph, the reason, and the transfers between devices.
 #include "cli/graph/place.h"
 
 #include <fmt/ranges.h>
@@ -61,7 +61,7 @@ StatusOr<Graph> Constrain(const Graph& graph, const std::vector<std::string>& on
   return constrained;
 }
 
-// Runs the graph on zeros: what nodes cost seldom depends on values.
+// Runs the graph on zeros: costs of nodes seldom depend on values.
 StatusOr<CostModel> MeasureSteps(const GraphSource& source, int64_t steps) {
   EnterWorkerThread();
   CompileOptions options;

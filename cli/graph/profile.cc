@@ -48,7 +48,7 @@ StatusOr<int64_t> ParseCount(std::string_view text) {
   return value;
 }
 
-// "A:B", or "N": so many after the warm-up.
+// "A:B", or "N": so many steps after the warm-up.
 StatusOr<Range> ParseRange(const std::string& text) {
   Range range;
   if (text.empty()) return range;
@@ -66,7 +66,7 @@ StatusOr<Range> ParseRange(const std::string& text) {
 
 double WallTime() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
-// Sums the runs, and keeps the last for TensorBoard.
+// Sums the runs, and keeps the last ones for TensorBoard.
 class ProfileSink final : public RunSink {
  public:
   bool Wants() override { return wanted; }
@@ -82,8 +82,8 @@ class ProfileSink final : public RunSink {
   std::vector<std::string> metadata;  // of the last runs, serialised
 };
 
-// With --training a client's step of a scenario or preset (first values and, of a scenario, data as in a run), or of a
-// graph file its loss, gradients and SGD. Without: what `rivulet graph inspect` shows, on made-up data.
+// With --training a client's step of a scenario or preset (with initial values and a scenario's data as in a run), or
+// for a graph file its loss, gradients and SGD. Without it the graph of `rivulet graph inspect`, on generated data.
 StatusOr<std::unique_ptr<StepLoop>> LoopOf(const GraphSourceOptions& options) {
   if (!options.training || options.what.ends_with(".pb") || options.what.ends_with(".pbtxt")) {
     RIVULET_ASSIGN_OR_RETURN(GraphSource source, LoadGraphSource(options));
@@ -132,7 +132,7 @@ Status Attach(const ProfileOptions& options) {
   return Print(profile, options);
 }
 
-// Steps on this thread; the sink gets those of the range.
+// Runs steps on this thread; the sink gets those of the range.
 StatusOr<Profile> ProfileHere(StepLoop& loop, const Range& range, ProfileSink& sink, TraceFile* trace,
                               const Interrupt& interrupt) {
   const Roofline roofline = MeasureRoofline(1);
@@ -189,7 +189,7 @@ Status ProfileSteps(ProfileOptions options) {
   Profile& profile = *profiled;
   profile.title =
       fmt::format("{}, {}, steps {} to {}", profile.title, loop->data(), range.first, range.first + profile.steps - 1);
-  // What a gradient's node came from says more than where gradients are made.
+  // The forward node's source line is more useful than the place where gradients are made.
   for (InstructionProfile& row : profile.instructions)
     if (std::string line = loop->SourceLine(row.node); !line.empty()) row.source_line = std::move(line);
   if (trace != nullptr) {

@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint64_t kFirstLabel = 1;
 
-// The loop's buffers, as long as their variables reach.
+// The loop's buffers, up to the end of their variables.
 std::vector<std::span<const std::byte>> BuffersOf(StepLoop& loop) {
   const std::span<const Buffer> buffers = loop.bindings().buffers;
   std::vector<size_t> bytes(buffers.size(), 0);

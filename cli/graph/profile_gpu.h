@@ -17,14 +17,14 @@ namespace rivulet {
 struct GpuProfileOptions {
   std::string device = "cpu";
   std::optional<int64_t> lanes;
-  // CPU and no lanes, or a GPU. A usage error otherwise.
+  // A usage error unless it is the CPU without lanes, or a GPU.
   Status Check() const;
   bool on_gpu() const { return device != "cpu"; }
 };
 
-// Runs steps 1 to `last` from the loop's first values, all lanes on the same, and profiles those from `first` on,
+// Runs steps 1 to `last` from the loop's initial values, all lanes on the same, and profiles those from `first` on,
 // without title and source lines. `tracer` may be null. UNIMPLEMENTED: an op without a kernel there. UNAVAILABLE: the
-// device keeps no records here, and the mend.
+// device cannot record here; the message has the remedy.
 StatusOr<Profile> ProfileOnGpu(StepLoop& loop, int64_t first, int64_t last, const GpuProfileOptions& options,
                                const Interrupt& interrupt, Tracer* tracer);
 

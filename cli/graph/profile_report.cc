@@ -6,7 +6,7 @@
 namespace rivulet {
 namespace {
 
-// What a group or an instruction comes to in one step.
+// Totals of a group or an instruction in one step.
 struct Row {
   double calls, seconds, flops, bytes, roofline_seconds;
   int64_t live_bytes;
@@ -104,7 +104,7 @@ std::string ProfileText(const Profile& profile, bool all) {
   const std::vector<ProfileLoss> losses = LargestLosses(profile);
   if (!losses.empty()) text += "\nlargest losses\n";
   for (size_t i = 0; i < losses.size(); ++i) {
-    // Where it comes from on one line, what it costs on the next.
+    // Its origin on one line, its cost on the next.
     std::string sentence = losses[i].sentence;
     if (const size_t end = sentence.find("): "); end != std::string::npos) sentence.replace(end, 3, ")\n   ");
     text += fmt::format("{}. {}\n", i + 1, sentence);

@@ -67,7 +67,7 @@ int64_t ParametersOf(const std::vector<ModelVariable>& variables) {
   return parameters;
 }
 
-// Adds gradients of `loss` and plain SGD; the signature then wants the step.
+// Adds gradients of `loss` and plain SGD; the signature then includes the step.
 Status AddTraining(GraphSource& source, const std::string& loss, const std::vector<ModelVariable>& variables) {
   Graph& graph = source.graph;
   const StatusOr<Output> loss_output = graph.FindOutput(loss);
@@ -148,7 +148,7 @@ StatusOr<GraphSource> FromFile(const GraphSourceOptions& options, int64_t batch)
   source.graph = *std::move(graph);
   const StatusOr<std::vector<ModelVariable>> variables = VariablesOf(source.graph);
   if (!variables.ok()) {
-    // As a local rule's are, whose model is not known yet.
+    // As for a local rule's variables: its model is not known yet.
     if (options.only_look && !options.training && options.fetches.empty()) return source;
     return variables.status();
   }
@@ -173,7 +173,7 @@ StatusOr<GraphSource> FromFile(const GraphSourceOptions& options, int64_t batch)
     if (source.signature.fetches.empty())
       return InvalidArgument("{}: every tensor has a consumer; name the tensors to compute with --fetch", options.what);
   }
-  // Only placeholders that what is wanted needs: others may have shapes that nothing tells.
+  // Only placeholders that the fetches need: others may have unknown shapes.
   std::vector<Node*> roots;
   for (const std::string& fetch : source.signature.fetches) {
     RIVULET_ASSIGN_OR_RETURN(const Output output, source.graph.FindOutput(fetch));

@@ -15,18 +15,18 @@ namespace rivulet {
 struct GraphSourceOptions {
   std::string what;                  // FILE.pb, FILE.pbtxt, SCENARIO.toml or a preset's name
   std::optional<int64_t> batch;      // the scenario's, or 10
-  bool training = false;             // with gradients and SGD; of a scenario: a client's step
+  bool training = false;             // with gradients and SGD; for a scenario: a client's step
   std::string loss = "loss";         // of a file, for `training`
-  std::vector<std::string> fetches;  // of a file; none: every output that no node uses
-  bool only_look = false;            // its nodes are enough: variables of a file may have open shapes
+  std::vector<std::string> fetches;  // of a file; empty: every output that no node uses
+  bool only_look = false;            // only its nodes are needed: variables of a file may have open shapes
 };
 
 struct GraphSource {
   std::string title;  // "mnist_cnn, training step, batch 10"
   Graph graph;
   Signature signature;
-  KernelPolicy kernels;    // as the scenario says
-  std::string init;        // node that gives variables their first values; "" where there is none
+  KernelPolicy kernels;    // from the scenario
+  std::string init;        // node that initialises variables; "" if there is none
   int64_t parameters = 0;  // elements of trainable and shared variables
 };
 

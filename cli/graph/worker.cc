@@ -64,7 +64,7 @@ Status RunWorker(const WorkerArguments& arguments) {
   options.worker.parked_bytes = static_cast<size_t>(arguments.transfers_mb.value_or(1000)) * kMegabyte;
   options.worker.threads = static_cast<int>(arguments.threads.value_or(0));
   RIVULET_RETURN_IF_ERROR(BindOwnersData(arguments, &options.worker));
-  // Steps may end after the server did.
+  // Steps may end after the server has.
   const auto failures = std::make_shared<RateLimitedLog>(tell);
   options.worker.withheld = [failures](const std::string& message) { failures->Tell(message); };
   const bool sends_all = options.worker.data.empty() && !options.worker.send;

@@ -1,5 +1,5 @@
-// rivulet complete: what the scripts of `rivulet completion` and the Python package ask for, which depends on files and
-// on keys. A line is a candidate, and after a tab a few words about it. People are not shown this command.
+// rivulet complete: candidates for the scripts of `rivulet completion` and the Python package that depend on files and
+// keys. A line is a candidate, with a tab and a few words about it. This command is hidden from help.
 #include <memory>
 #include <utility>
 
@@ -38,11 +38,11 @@ Status PrintRunIds(const std::string& db) {
 
 void PrintKeys() {
   std::string before;
-  for (const ScenarioKey& key : KeysAndOptions())  // those of one name stand together
+  for (const ScenarioKey& key : KeysAndOptions())  // keys of one name are adjacent
     if (key.name != std::exchange(before, key.name)) PrintCandidate(key.name + "=", key.doc);
 }
 
-// The choices of a key that has some: `"sgd", "adam"` as its page says them.
+// The choices of a key, if any: `"sgd", "adam"` as in the reference.
 void PrintValues(std::string_view name) {
   for (const ScenarioKey& key : KeysAndOptions()) {
     if (key.name != name) continue;

@@ -1,4 +1,4 @@
-// rivulet completion: a script by which a shell completes commands, options, files, and what `rivulet complete` tells.
+// rivulet completion: a shell script that completes commands, options, files, and candidates of `rivulet complete`.
 #include <algorithm>
 #include <memory>
 

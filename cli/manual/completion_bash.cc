@@ -8,7 +8,7 @@
 namespace rivulet {
 namespace {
 
-// Only words of bash itself: a script that is read at every login starts no other program.
+// Only bash's own commands: a script that is read at every login must start no other program.
 constexpr std::string_view kBashBefore = R"sh(# bash completion of rivulet; made by 'rivulet completion bash'.
 # Candidates that the program knows: kind, word.
 _rivulet_ask() {
@@ -76,7 +76,7 @@ complete -o filenames -F _rivulet rivulet rivulet-client
 
 std::string BashCompletion(const std::vector<CompletedCommand>& commands) {
   std::string paths, cases;
-  std::map<std::string, std::string> values;  // what follows: the places, as patterns
+  std::map<std::string, std::string> values;  // the places of each kind of value, as patterns
   for (const CompletedCommand& command : commands) {
     if (command.path.find(' ') != std::string::npos)
       paths += fmt::format("{}\"{}\"", paths.empty() ? "      " : " | \\\n      ", command.path);

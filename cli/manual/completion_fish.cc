@@ -51,7 +51,7 @@ std::string FishQuoted(std::string_view text) {
   return quoted + "'";
 }
 
-// The arguments of `complete` for what follows; after an option it is needed.
+// The arguments of `complete` for a value; after an option it is required.
 std::string FishValue(Follows follows, const std::vector<std::string>& words, bool option) {
   const std::string alone = option ? " -x" : "";
   switch (follows) {

@@ -7,7 +7,7 @@
 namespace rivulet {
 namespace {
 
-// The first words of a help text, up to where an explanation begins.
+// The first words of a help text, up to the begin of an explanation.
 std::string ShortHelp(std::string_view help) {
   for (const std::string_view end : {"; ", ". ", " [", "\n"}) help = help.substr(0, help.find(end));
   if (help.ends_with('.')) help.remove_suffix(1);
@@ -19,13 +19,13 @@ std::vector<std::string> SplitWords(std::string_view choices) {
   while (!choices.empty()) {
     const std::string_view word = choices.substr(0, choices.find('|'));
     choices.remove_prefix(std::min(choices.size(), word.size() + 1));
-    // "gpu:N" is no word but a form of many.
+    // "gpu:N" is no word but a pattern.
     if (std::ranges::none_of(word, [](char c) { return c >= 'A' && c <= 'Z'; })) words.emplace_back(word);
   }
   return words;
 }
 
-// What a value is, by its name in the help.
+// The kind of a value, by its name in the help.
 Follows FollowsOf(std::string_view value_name) {
   const auto begins = [&](std::string_view text) { return value_name.starts_with(text); };
   if (begins("SCENARIO")) return Follows::kScenarios;

@@ -1,5 +1,5 @@
-// Candidates at each place of the command line, for the scripts of `rivulet completion`: made of the tables that help
-// is printed from.
+// Candidates at each place of the command line, for the scripts of `rivulet completion`, from the tables that help is
+// printed from.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace rivulet {
 
-// What follows an option, or stands where an argument does.
+// Kind of an option's value or of an argument.
 enum class Follows {
   kNothing,    // of a flag
-  kAnything,   // a number, a name that nobody can complete
+  kAnything,   // a number, or a name without candidates
   kFiles,      //
   kFolders,    //
   kScenarios,  // names of scenarios, and files
@@ -19,7 +19,7 @@ enum class Follows {
   kKeys,       // KEY=VALUE of a scenario
   kWords,      // one of `words`
 };
-// "files": how scripts and `rivulet complete` call it.
+// "files": the name in scripts and for `rivulet complete`.
 std::string_view Name(Follows follows);
 
 struct CompletedOption {
@@ -40,10 +40,10 @@ struct CompletedCommand {
   Follows argument = Follows::kNothing;
 };
 
-// Of `rivulet` and `rivulet-client`, each command before its subcommands.
+// Lists the commands of `rivulet` and `rivulet-client`, each command before its subcommands.
 std::vector<CompletedCommand> CompletedCommands();
 
-// The scripts, a shell each.
+// The scripts, one per shell.
 std::string BashCompletion(const std::vector<CompletedCommand>& commands);
 std::string ZshCompletion(const std::vector<CompletedCommand>& commands);
 std::string FishCompletion(const std::vector<CompletedCommand>& commands);

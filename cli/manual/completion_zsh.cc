@@ -70,7 +70,7 @@ else
 fi
 )sh";
 
-// A word with what it means, as _describe takes it, in single quotes.
+// A word with its description in the form of _describe, in single quotes.
 std::string ZshDescribed(std::string_view word, std::string_view about) {
   std::string text;
   const auto add = [&text](std::string_view part, bool escape_colons) {

@@ -1,5 +1,5 @@
-// rivulet manual: the help of every command as a page for man(1), and the keys of scenarios as one. `cmake --install`
-// calls it, so that pages are those of the program beside them.
+// rivulet manual: every command's help as a page for man(1), and the keys of scenarios as another. `cmake --install`
+// calls it, so the pages match the program beside them.
 #include "cli/manual/roff.h"
 #include "cli/program/root.h"
 #include "engine/base/file_system.h"
@@ -59,7 +59,7 @@ Status WritePages(const Command& command, const std::string& path, const std::st
   ++pages;
   for (const Command* child : ShownSubcommands(command)) {
     const std::string below = path + " " + child->name;
-    if (PageName(below) == kClientProgram) continue;  // one page: of the program that this command is
+    if (PageName(below) == kClientProgram) continue;  // one page, under the program's own name
     RIVULET_RETURN_IF_ERROR(WritePages(*child, below, folder, pages));
   }
   return absl::OkStatus();
@@ -70,7 +70,7 @@ struct ManualOptions {
   std::optional<int64_t> section;
 };
 
-// man(1)'s number of the section of files.
+// man(1)'s section number for files.
 constexpr int64_t kFormats = 5;
 
 Status WriteManual(const ManualOptions& options) {

@@ -6,7 +6,7 @@
 
 namespace rivulet {
 
-// `text` as it is shown: a hyphen that is one, no escape, no line that looks like a request.
+// `text` in roff: real hyphens, no escapes, no lines that look like requests.
 std::string Roff(std::string_view text);
 // rivulet-scenario(5): the keys of scenarios.
 std::string ScenarioManualPage();

@@ -1,4 +1,4 @@
-// rivulet version: as `rivulet --version`.
+// rivulet version: the same as `rivulet --version`.
 #include "cli/program/root.h"
 
 namespace rivulet {

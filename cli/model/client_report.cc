@@ -11,7 +11,7 @@
 namespace rivulet {
 namespace {
 
-// More clients than this do not fit where somebody reads them.
+// The most clients in a readable list.
 constexpr size_t kMostClientsShown = 20;
 constexpr const char* kSpreads[] = {"mean", "p10", "p50", "p90", "worst_decile"};
 constexpr char kLoss[] = "evaluate/loss";

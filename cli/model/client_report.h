@@ -11,14 +11,14 @@
 
 namespace rivulet {
 
-// Over the shares that the scenario of `setup` makes of its training data. FAILED_PRECONDITION: clients keep layers for
-// themselves, so that no one model is everybody's. Others as RunSetup::shares and MeasureClients.
+// Measures clients over the scenario's shares of the training data. FAILED_PRECONDITION: clients keep layers for
+// themselves, so no single model is every client's. Others as RunSetup::shares and MeasureClients.
 StatusOr<std::vector<ClientMeasures>> ReportClients(RunSetup& setup, const Model& model);
 
-// A line a measure: mean, percentiles and worst decile over clients, as the history has them where clients measure.
-// Then a line a client, of many those of the largest loss.
+// A line per measure: mean, percentiles and worst decile over clients, as in the history of runs with clients'
+// evaluations. Then a line per client; of many clients those with the largest loss.
 std::string ClientsText(const std::vector<ClientMeasures>& clients, size_t columns);
-// Puts "clients", an object a client, and "spread", an object of the figures of all.
+// Adds "clients", an object per client, and "spread", an object with the figures of all.
 void AddClients(const std::vector<ClientMeasures>& clients, Json& json);
 
 }  // namespace rivulet

@@ -84,7 +84,7 @@ Status Diff(const DiffArguments& arguments) {
                    {"of_another_type_or_shape", count.reshaped},
                    {"only_in_the_first", count.only_first},
                    {"only_in_the_second", count.only_second}};
-  // People are told of what there is; programs find every key.
+  // People get only the non-zero counts; programs find every key.
   if (!arguments.json)
     std::erase_if(fields, [](const auto& field) { return field.first != "same" && field.second == Cell(int64_t{0}); });
   if (arguments.json) {

@@ -34,7 +34,7 @@ struct EvaluateArguments {
   bool classes = false, clients = false, json = false;
 };
 
-// More classes than this have no matrix on the terminal.
+// With more classes there is no matrix on the terminal.
 constexpr int64_t kClassesOnTerminal = 12;
 
 std::string CountText(int64_t count) {
@@ -57,7 +57,7 @@ std::string MatrixText(const ClassReport& report) {
   return text;
 }
 
-// The pairs that are confused most: "4 taken for 9".
+// The most frequent confusions: "4 taken for 9".
 std::string ConfusionsText(const ClassReport& report, size_t most) {
   std::vector<std::tuple<int64_t, int64_t, int64_t>> pairs;
   for (int64_t row = 0; row < report.classes; ++row)
@@ -117,14 +117,14 @@ void PrintReport(const ClassReport& report) {
              CalibrationTable(report).Text(ResultColumns()), report.CalibrationError());
 }
 
-// The same clients over other data: those of the keys that it has.
+// The same clients with other data: those with keys in it.
 void UseForClients(Scenario& scenario) {
   scenario.data.train = scenario.data.test;
   scenario.data.synth = {};
   scenario.data.partition.clients = 0;
 }
 
-// With the plan that the run's clients had: what is measured is what a round of that run would have reported.
+// With the plan of the run's clients, so the measures equal those of a round of that run.
 Status Evaluate(const EvaluateArguments& arguments) {
   if (!arguments.confusion.empty()) {
     if (const Status name = CheckPictureName(arguments.confusion); !name.ok())
@@ -153,7 +153,7 @@ Status Evaluate(const EvaluateArguments& arguments) {
   const std::string test = scenario.data.test;
   if (test.empty() && (arguments.classes || !arguments.confusion.empty()))
     return UsageError("run {} has no test set whose classes could be counted; give one with --data FILE", found.run_id);
-  scenario.evaluation.every = 1;  // a run that measured nothing is measured now
+  scenario.evaluation.every = 1;  // a run without evaluations is measured now
   const int64_t batch_size = scenario.evaluation.batch_size;
   RunSetupOptions options;
   RIVULET_ASSIGN_OR_RETURN(options.plan, PlanOfStoredRun(arguments.db, found.run_id));

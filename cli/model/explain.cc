@@ -46,7 +46,7 @@ StatusOr<PointerRow> FindPointer(const std::vector<PointerRow>& rows, const std:
   return *row;
 }
 
-// Whether both files of the version are as they were when it was pointed to.
+// Whether both files of the version are unchanged since it was pointed to.
 std::string StateOfFiles(const std::string& real_path, const PointerRow& row) {
   FileSystem& fs = FileSystem::Default();
   const PointedFiles files(fs, real_path);
@@ -55,7 +55,7 @@ std::string StateOfFiles(const std::string& real_path, const PointerRow& row) {
   if (!fs.Exists(found.version)) return "kept no more";
   const auto plan = LoadServedPlan(fs, found.plan, row.plan_digest);
   if (!plan.ok()) return std::string(Message(plan.status()));
-  // Of a model of several clusters the first: the digest is of all of it.
+  // Of a model with several clusters, the first: the digest covers all of them.
   const auto one = LoadServedModel(fs, found.version, row.digest, (*plan)->layout(), std::nullopt);
   const Status model = absl::IsFailedPrecondition(one.status()) ? absl::OkStatus() : one.status();
   return model.ok() ? "as pointed to" : std::string(Message(model));

@@ -19,7 +19,7 @@ struct ExportRequest {
 
 struct ImportRequest {
   std::string file;
-  std::string out;                  // a folder or a file, as the format says
+  std::string out;                  // a folder or a file, by the format
   std::vector<std::string> shapes;  // "NAME=SIZES", of inputs; empty for formats without inputs
   std::vector<std::string> values;  // "NAME=NUMBERS", of inputs that become constants; likewise
   std::string like;                 // of an adapter: the scenario or run whose model it belongs to
@@ -28,11 +28,11 @@ struct ImportRequest {
 
 struct ModelFormat {
   std::string name;                  // "onnx": the value of --format
-  std::vector<std::string> endings;  // of file names that mean it: ".onnx"
+  std::vector<std::string> endings;  // of file names of this format: ".onnx"
   std::string doc;                   // the content of such a file, as part of a sentence
-  std::string container = {};        // the format whose endings its files may have too: "safetensors"
+  std::string container = {};        // the format whose endings its files may also have: "safetensors"
   bool weights_alone = false;        // it needs no graph
-  // Write or read one file and print one record about it. nullptr: this format is not written, or not read.
+  // Write or read one file and print one record about it. nullptr: this format cannot be written, or not read.
   Status (*write)(const ExportRequest& request) = nullptr;
   Status (*read)(const ImportRequest& request) = nullptr;
 };
@@ -42,10 +42,10 @@ struct RegisterModelFormat {
 };
 
 const std::vector<ModelFormat>& ModelFormats();  // by name
-// The format called `name`, or the one that `path` ends like if `name` is empty, or of a folder with an
-// adapter_config.json "peft". Usage errors name the known formats:
-// an unknown name or ending, an ending of another format than `name`, and the endings of PyTorch's pickles, which are
-// neither written nor read because a pickle runs code when it is opened.
+// The format called `name`. If `name` is empty, the one with the ending of `path`, or "peft" for a folder with an
+// adapter_config.json. Usage errors list the known formats: an unknown name or ending, an ending of another
+// format than `name`, and PyTorch's pickles, which are neither written nor read because opening a pickle runs
+// code.
 StatusOr<const ModelFormat*> FindModelFormat(const std::string& name, const std::string& path);
 
 }  // namespace rivulet

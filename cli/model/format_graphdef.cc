@@ -1,4 +1,4 @@
-// GraphDef: the whole graph with its variables, as model.graph in a scenario takes it; and frozen graphs, whose weights
+// GraphDef: the whole graph with its variables, as for a scenario's model.graph; and frozen graphs, whose weights
 // become variables again.
 #include "cli/command.h"
 #include "cli/model/format.h"
@@ -38,10 +38,10 @@ Status WriteGraphDef(const ExportRequest& request) {
   return absl::OkStatus();
 }
 
-// A frozen graph holds the weights, so it may be as large as a message of protobuf can.
+// A frozen graph contains the weights, so it may have the largest size of a protobuf message.
 const GraphImport kFrozen = {.limits = {.bytes = (size_t{1} << 31) - 1}, .roots = {}};
 
-// FOLDER/graph.pb with variables, and FOLDER/model.safetensors with their values.
+// Writes FOLDER/graph.pb with variables, and FOLDER/model.safetensors with their values.
 Status ReadGraphDef(const ImportRequest& request) {
   if (!request.shapes.empty()) return UsageError("a GraphDef has the shapes of its inputs; leave --shape out");
   if (!request.values.empty()) return UsageError("--value is for ONNX models; leave it out");

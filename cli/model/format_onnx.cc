@@ -1,4 +1,4 @@
-// ONNX: what the outputs need, with the weights; and graphs of ours from such files.
+// ONNX: export of the nodes that the outputs need, with the weights; and import of such files.
 
 #include <algorithm>
 #include <charconv>
@@ -39,7 +39,7 @@ Status WriteOnnx(const ExportRequest& request) {
   return absl::OkStatus();
 }
 
-// "image=1,3,224,224"; "?" for a size that stays open.
+// "image=1,3,224,224"; "?" for an open size.
 StatusOr<std::pair<std::string, Shape>> ReadShape(const std::string& text) {
   const size_t equals = text.rfind('=');
   if (equals == std::string::npos || equals == 0) return UsageError("--shape must be NAME=SIZES, not '{}'", text);
@@ -57,7 +57,7 @@ StatusOr<std::pair<std::string, Shape>> ReadShape(const std::string& text) {
   return std::pair(text.substr(0, equals), Shape(std::move(dims)));
 }
 
-// "pads=0,1,1,0", as a tensor of the input's type: of its shape where the model has one, else a vector.
+// "pads=0,1,1,0", as a tensor of the input's type: of its shape if the model has one, else a vector.
 StatusOr<std::pair<std::string, Tensor>> ReadValue(const std::string& text,
                                                    const std::vector<onnx::OnnxValue>& inputs) {
   const size_t equals = text.rfind('=');
@@ -138,7 +138,7 @@ Status ReadOnnx(const ImportRequest& request) {
                          {"parameters", parameters},
                          {"inputs", Listed(model->inputs)},
                          {"outputs", Listed(model->outputs)}};
-  // Which tensors training moves, and by what each is told: a mask that trained would make another model.
+  // The trained tensors, and the reason for each role: a trained mask would make another model.
   Table roles({{.name = "tensor"}, {.name = "role"}, {.name = "why"}});
   for (const onnx::OnnxInitializer& initializer : model->initializers)
     roles.Add({initializer.name, initializer.role, initializer.why});

@@ -1,8 +1,8 @@
 // Low-rank adapters in the form of Hugging Face's PEFT: a folder with adapter_model.safetensors and
 // adapter_config.json.
 //
-// There lora_A is [rank, in] and lora_B [out, rank], of a convolution [rank, in, height, width] and [out, rank, 1, 1],
-// and of an embedding lora_embedding_A [rank, rows] and lora_embedding_B [width, rank].
+// In PEFT lora_A is [rank, in] and lora_B [out, rank], for a convolution [rank, in, height, width] and [out, rank, 1,
+// 1], and for an embedding lora_embedding_A [rank, rows] and lora_embedding_B [width, rank].
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -28,14 +28,14 @@ namespace {
 constexpr char kPeftWeights[] = "adapter_model.safetensors", kPeftConfig[] = "adapter_config.json";
 constexpr std::string_view kPeftPrefix = "base_model.model.";
 
-// The module whose parameter a variable is: of "dense1/kernel" it is "dense1".
+// The module of a variable: "dense1" for "dense1/kernel".
 std::string ModuleOf(std::string_view variable) {
   std::string name = PyTorchName(variable);
   const size_t dot = name.rfind('.');
   return dot == std::string::npos ? name : name.substr(0, dot);
 }
 
-// An adapter, and how its factors lie there.
+// An adapter, and the layout of its factors in PEFT.
 struct PeftAdapter {
   LoraAdapter ours;
   std::string module;
@@ -76,7 +76,7 @@ StatusOr<PeftAdapter> PeftAdapterOf(const Graph& graph, const LoraAdapter& ours)
     return adapter;
   }
   if (ours.kind == "convolution") {
-    // A filter of one dimension travels here as one of two.
+    // A one-dimensional filter is stored here as a two-dimensional one.
     const int axes = base.rank() - 2;
     std::vector<int64_t> order = {a.rank() - 1, a.rank() - 2}, to = {ours.rank, a.dim(a.rank() - 2)};
     for (int axis = 0; axis < a.rank() - 2; ++axis) order.push_back(axis);
@@ -95,12 +95,12 @@ StatusOr<PeftAdapter> PeftAdapterOf(const Graph& graph, const LoraAdapter& ours)
   const auto* stored = handle->FindAttr<std::vector<int64_t>>("_onnx_perm");
   const bool in_first = ours.order[static_cast<size_t>(ours.perm[0])] == 0;
   if (in_first && stored == nullptr && ours.variable.find('/') != std::string::npos) {
-    // As the kernel itself, whose rows PyTorch may have in another order behind a convolution.
+    // Like the kernel, whose rows PyTorch may order differently after a convolution.
     RIVULET_ASSIGN_OR_RETURN(adapter.a, PyTorchLayoutOf(graph, handle, Tensor(DType::kFloat32, a)));
     return adapter;
   }
   adapter.a = Turned(a, {1, 0}, Shape{ours.rank, a.dim(0)});
-  // A kernel that is called after the layer is a Linear there, [out, in]; one from elsewhere lies as it did.
+  // A kernel named after its layer is a Linear in PEFT, [out, in]; an imported one has its original layout.
   const bool as_there = ours.variable.find('/') == std::string::npos;
   const bool swapped = stored != nullptr && *stored == std::vector<int64_t>{1, 0};
   adapter.fan_in_fan_out = as_there && in_first != swapped;
@@ -122,7 +122,7 @@ const Tensor* FindWeight(const NamedWeights& weights, std::string_view name) {
   return found == weights.end() ? nullptr : &found->second;
 }
 
-// Trained variables that are no adapter's are modules that PEFT saves whole.
+// Trained variables without adapters belong to modules that PEFT saves whole.
 struct SavedModule {
   std::string variable, name;
   PyTorchLayout layout;
@@ -202,7 +202,7 @@ Status WritePeft(const ExportRequest& request) {
   return absl::OkStatus();
 }
 
-// The other way, to a variable of shape `ours`.
+// The inverse, to a variable of shape `ours`.
 PyTorchLayout Inverse(const PyTorchLayout& layout, const Shape& ours) {
   std::vector<int64_t> dims, back(layout.axes.size());
   for (size_t i = 0; i < layout.axes.size(); ++i) {

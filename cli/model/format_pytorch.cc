@@ -1,4 +1,4 @@
-// Weights under PyTorch's names and in PyTorch's layout, as load_state_dict takes them.
+// Weights under PyTorch's names and in PyTorch's layout, for load_state_dict.
 #include <map>
 
 #include "cli/command.h"
@@ -22,7 +22,7 @@ Status WritePyTorch(const ExportRequest& request) {
   RIVULET_ASSIGN_OR_RETURN(const NamedWeights weights, request.source.weights());
   NamedWeights theirs;
   for (const auto& [name, value] : weights) {
-    if (request.source.weights_alone) {  // a module's own arrays, as rivulet.torch.params gave them
+    if (request.source.weights_alone) {  // a module's own arrays, from rivulet.torch.params
       theirs.emplace_back(name, value);
       continue;
     }
@@ -37,7 +37,7 @@ Status WritePyTorch(const ExportRequest& request) {
   for (const auto& [name, tensor] : theirs) {
     entries.push_back({name, tensor.dtype(), tensor.shape(), {tensor.data(), tensor.bytes()}});
   }
-  // "format" is what PyTorch's own tools look for.
+  // PyTorch's own tools look for "format".
   RIVULET_ASSIGN_OR_RETURN(const std::string header,
                            SafetensorsHeader(entries, {{"format", "pt"}, {"rivulet.layout", "pytorch"}}));
   RIVULET_ASSIGN_OR_RETURN(const auto file, AtomicFile::Create(FileSystem::Default(), request.out));

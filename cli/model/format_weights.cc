@@ -24,7 +24,7 @@ void PrintWritten(const std::string& out, const NamedWeights& weights, bool json
   fmt::print("{}", json ? JsonObject(fields) + "\n" : FieldLines(fields));
 }
 
-// Written piece by piece: a file may be larger than memory has room for twice.
+// Written piece by piece: memory may not have room for a file twice.
 Status WriteSafetensorsFile(const std::string& out, const NamedWeights& weights,
                             const std::map<std::string, std::string>& metadata) {
   std::vector<SafetensorsEntry> entries;
@@ -57,7 +57,7 @@ Status ExportNpz(const ExportRequest& request) {
   return absl::OkStatus();
 }
 
-// Weights of one format in the other.
+// Converts weights from one format to the other.
 Status ImportWeights(const ImportRequest& request) {
   if (!request.shapes.empty())
     return UsageError("{} has only weights and no input for --shape; leave --shape out", request.file);

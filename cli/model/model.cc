@@ -1,4 +1,4 @@
-// rivulet model: models by themselves.
+// rivulet model: models outside of a run.
 
 #include <memory>
 

@@ -1,6 +1,6 @@
-// Kernels here are [height, width, in, out] and [in, out]; there they are [out, in, height, width] and [out, in]. A
-// square kernel has one shape either way and would load untransposed without complaint, so the axes follow from the op
-// that reads a variable in the graph, and a variable that no op tells of is refused by name.
+// Kernels here are [height, width, in, out] and [in, out]; in PyTorch they are [out, in, height, width] and [out, in].
+// A square kernel has the same shape either way and would load untransposed without an error. So the axes follow from
+// the op that reads a variable, and a variable without such an op is refused by name.
 #include "cli/model/pytorch_names.h"
 
 #include <algorithm>
@@ -33,7 +33,7 @@ PyTorchLayout By(const Shape& shape, Axes axes) {
   return {shape, std::move(axes), std::move(to)};
 }
 
-// The first node that does more than to hand on what comes from a variable, and at which input; null: none does.
+// The first node that does more than pass on a variable's value, and the index of its input; null: there is none.
 std::pair<const Node*, int> ReaderOf(const Graph& graph, Node* handle) {
   Node* from = handle;
   while (true) {
@@ -55,10 +55,10 @@ std::pair<const Node*, int> ReaderOf(const Graph& graph, Node* handle) {
   }
 }
 
-// Height, width and channels of the images that a product takes flattened; nothing: it takes no images.
+// Height, width and channels of the images that a product reads flattened; empty: its input is no image.
 std::vector<int64_t> FlattenedImages(const Node& product) {
   Output x = product.input(0);
-  // Back over what keeps every value in its place.
+  // Back over ops that keep every value in its place.
   while (x.node->type() != "Reshape" && !x.node->inputs().empty() &&
          Shape::Compatible(x.node->input(0).shape(), x.shape())) {
     x = x.node->input(0);
@@ -77,8 +77,8 @@ StatusOr<PyTorchLayout> PyTorchLayoutOf(const Graph& graph, Node* handle, const 
   const Shape& shape = value.shape();
   if (const auto* axes = handle->FindAttr<Axes>("_onnx_perm"); axes != nullptr) return By(shape, *axes);
   if (shape.rank() < 2) return By(shape, InOrder(shape));
-  // PyTorch's own names of parameters have dots. An ONNX file that keeps them has the module's values as they are,
-  // unless _onnx_perm says otherwise: the matrix of GPT-2's Conv1D is [in, out] there too.
+  // PyTorch's own parameter names have dots. An ONNX file that keeps them has the module's values unchanged, unless
+  // _onnx_perm says otherwise: the matrix of GPT-2's Conv1D is [in, out] in PyTorch too.
   if (name.find('.') != std::string_view::npos && name.find('/') == std::string_view::npos)
     return By(shape, InOrder(shape));
   const auto [reader, input] = ReaderOf(graph, handle);

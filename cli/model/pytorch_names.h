@@ -11,20 +11,20 @@
 
 namespace rivulet {
 
-// The values of a tensor seen as `from`, transposed by `axes`, seen as `to`.
+// A layout change: reshape to `from`, transpose by `axes`, reshape to `to`.
 struct PyTorchLayout {
   Shape from;
   std::vector<int64_t> axes;
   Shape to;
 };
 
-// The layout that PyTorch has for the variable behind `handle`, whose value is `value`. It follows from the op that
-// reads the variable. Of an ONNX model the attribute "_onnx_perm" decides, and a variable of a dotted name without it
-// is as it was. UNIMPLEMENTED: nothing tells.
+// PyTorch's layout for the variable behind `handle`, with the value `value`. It follows from the op that reads the
+// variable. In an ONNX model the attribute "_onnx_perm" decides, and a variable with a dotted name and without the
+// attribute is unchanged. UNIMPLEMENTED: the layout is unknown.
 StatusOr<PyTorchLayout> PyTorchLayoutOf(const Graph& graph, Node* handle, const Tensor& value);
 Tensor Rearranged(const Tensor& tensor, const PyTorchLayout& layout);
 
-// "dense1/kernel" is "dense1.weight". A name without a slash, as models from elsewhere have it, stays.
+// "dense1/kernel" becomes "dense1.weight". A name without a slash, as in other programs' models, is unchanged.
 std::string PyTorchName(std::string_view variable);
 
 }  // namespace rivulet

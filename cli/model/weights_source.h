@@ -10,14 +10,14 @@
 namespace rivulet {
 
 struct WeightsSource {
-  std::string title;   // as named
+  std::string title;   // the argument
   std::string format;  // "safetensors", "npz", "model"
   NamedWeights weights;
   std::map<std::string, std::string> metadata;  // of a safetensors file
 };
 
-// FILE.safetensors, FILE.npz, RUN[:ROUND] of the history `db` (run_model.h), or a model (LoadModelSource), whose first
-// values count. Errors name the file.
+// FILE.safetensors, FILE.npz, RUN[:ROUND] of the history `db` (run_model.h), or a model (LoadModelSource) with its
+// initial values. Errors name the file.
 StatusOr<WeightsSource> LoadWeights(const std::string& what, const std::string& db = "./rivulet.sqlite");
 
 // The arrays of an .npz file.

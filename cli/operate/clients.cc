@@ -1,4 +1,4 @@
-// rivulet clients: who is known at a running coordinator, who may take part, and which operator said so.
+// rivulet clients: the clients of a running coordinator, their admission, and the operator's decisions.
 #include <memory>
 
 #include "certificates/certificate.h"

@@ -20,11 +20,11 @@ struct OperatorOptions {
 
 // Declares --coordinator, --tls and --insecure.
 void AddOperatorOptions(Command& command, OperatorOptions* options);
-// Through the proxy that the environment names for it. Errors as SecurityOf's, ProxyFor's and ConnectControl's. Does
-// not connect yet.
+// Connects through the proxy in the environment, if any, at the first call. Errors as SecurityOf, ProxyFor and
+// ConnectControl.
 StatusOr<std::unique_ptr<ControlApi>> ConnectAsOperator(const OperatorOptions& options);
 
-// "12 s ago"; "" for 0, which is never.
+// "12 s ago"; "" for 0, which means never.
 std::string AgoText(int64_t unix_ms);
 
 }  // namespace rivulet

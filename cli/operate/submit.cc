@@ -21,8 +21,8 @@ struct SubmitOptions {
   std::optional<int64_t> rounds;
 };
 
-// What is wrong with the scenario itself is said here, before anybody is called. Files that its plan is made of travel
-// in the plan: they lie where the operator is.
+// Faults of the scenario are reported here, before any connection. Files that become part of its plan are sent with the
+// plan: they are on the operator's machine.
 Status SubmitRun(const SubmitOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(
       Scenario scenario,

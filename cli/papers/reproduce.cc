@@ -1,4 +1,4 @@
-// rivulet reproduce: a paper's numbers, run here and held against the published ones.
+// rivulet reproduce: runs a paper's experiments and compares the results with the published numbers.
 #include <algorithm>
 #include <memory>
 
@@ -45,7 +45,7 @@ std::string MeasureText(const PaperResult& result, const std::string& metric) {
   return "";
 }
 
-// Of a part of the grid it is said how large that is: more of it can only do better than its best.
+// For a part of the grid it gives the size of that part: more of it can only improve the best.
 std::string Verdict(const Reproduced& one) {
   if (!one.whole()) return fmt::format("{} of {} settings", one.done, one.settings);
   if (Wanted(*one.result).empty()) return "";
@@ -110,7 +110,7 @@ void ListPapers(const std::vector<Paper>& papers) {
   }
 }
 
-// Those of `only`, with what they are held against; all without it.
+// The results of `only`, with those they are compared with; all without it.
 Status KeepOnly(Paper& paper, const std::vector<std::string>& only) {
   std::vector<std::string> names;
   for (const PaperResult& result : paper.results) names.push_back(result.name);
@@ -149,7 +149,7 @@ Status CheckOptions(const ReproduceCommand& options) {
   return name.ok() ? name : AsUsageError(Annotate(name, "--plot"));
 }
 
-// A key that no grid has would choose nothing, and say nothing of it.
+// A key in no grid would have no effect, without a message.
 Status CheckSettings(const Paper& paper, const std::vector<std::string>& settings) {
   std::vector<std::string> keys;
   for (const PaperResult& result : paper.results)

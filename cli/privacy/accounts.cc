@@ -1,4 +1,4 @@
-// rivulet privacy accounts: what the examples of each client have spent, of a folder of accounts.
+// rivulet privacy accounts: the privacy spend of each client's examples, from a folder of accounts.
 #include "cli/privacy/accounts.h"
 
 #include <charconv>

@@ -1,4 +1,4 @@
-// rivulet privacy audit: what canary clients show of a stored run's privacy.
+// rivulet privacy audit: an audit of a stored run's privacy by canary clients.
 #include "cli/privacy/audit.h"
 
 #include <memory>

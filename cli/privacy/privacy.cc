@@ -1,4 +1,4 @@
-// rivulet privacy epsilon, delta, sigma, rounds: what noise comes to, by the accountants of federated/privacy.
+// rivulet privacy epsilon, delta, sigma, rounds: calculations about noise, by the accountants of federated/privacy.
 #include <memory>
 
 #include "cli/privacy/accounts.h"
@@ -15,7 +15,7 @@ void PrintPrivacy(const Fields& fields, bool json) {
   fmt::print("{}", json ? JsonObject(fields) + "\n" : FieldLines(fields));
 }
 
-// `name` and what is known of it besides.
+// Adds `name` with its value, and the other facts of the spend.
 void AppendSpend(const std::string& name, const Spend& spend, bool json, Fields& fields) {
   fields.emplace_back(name, PrivacyNumberCell(spend.value, json));
   if (spend.lower) fields.emplace_back(json ? name + "_at_least" : "at least", PrivacyNumberCell(*spend.lower, json));
@@ -28,7 +28,7 @@ void AppendSpend(const std::string& name, const Spend& spend, bool json, Fields&
   if (spend.order) fields.emplace_back("order", PrivacyNumberCell(*spend.order, json));
 }
 
-// Epsilon of the rounds at the delta that was given, or (`asks_delta`) delta at the epsilon.
+// Epsilon of the rounds at the given delta, or (`asks_delta`) delta at the given epsilon.
 Status PrintSpend(const PrivacyOptions& options, const PrivacyQuestion& question, bool asks_delta) {
   RIVULET_ASSIGN_OR_RETURN(const PrivacyTask task, PrivacyTaskOf(options, question));
   const StatusOr<Spend> spend = asks_delta ? DeltaOf(task.composition, task.epsilon, task.accountant)
@@ -58,7 +58,7 @@ void AppendBudget(const PrivacyTask& task, bool json, Fields& fields) {
   AppendPrivacyContext(task, json, fields);
 }
 
-// The noise of the rounds that are asked for alone; those of --with keep theirs.
+// The noise of the rounds in question; those of --with keep theirs.
 Status PrintSigma(const PrivacyOptions& options, const PrivacyQuestion& question) {
   RIVULET_ASSIGN_OR_RETURN(const PrivacyTask task, PrivacyTaskOf(options, question));
   if (task.composition.rounds.size() > 1) {

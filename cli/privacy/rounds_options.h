@@ -11,7 +11,7 @@
 
 namespace rivulet {
 
-// As they were given: numbers are read by CompositionOf.
+// The given texts: CompositionOf parses the numbers.
 struct PrivacyOptions {
   std::string sigma, rate, epsilon, delta, sensitivity;
   std::optional<int64_t> rounds, dimension, contributors;
@@ -20,26 +20,26 @@ struct PrivacyOptions {
   bool json = false;
 };
 
-// Which numbers a command is given; it prints the other one.
+// The numbers that a command takes; it prints the missing one.
 struct PrivacyQuestion {
   bool sigma = true, rounds = true, epsilon = false, delta = true;
 };
 void AddPrivacyOptions(Command& command, PrivacyOptions* options, const PrivacyQuestion& question);
 
-// A question, read. Usage errors.
+// A parsed question. Usage errors.
 struct PrivacyTask {
-  privacy::Composition composition;  // the rounds that are asked for come last
+  privacy::Composition composition;  // the rounds in question come last
   privacy::Accountant accountant = privacy::Accountant::kPld;
   double epsilon = 0, dp_delta = 0;
 };
 StatusOr<PrivacyTask> PrivacyTaskOf(const PrivacyOptions& options, const PrivacyQuestion& question);
 
-// What every answer says besides its numbers: the relation, the sampling and the accountant in words, for people; and
-// their names, for programs.
+// Adds the relation, the sampling and the accountant to an answer's numbers: in words for people, and by name for
+// programs.
 void AppendPrivacyContext(const PrivacyTask& task, bool json, Fields& fields);
 // "0.6401"; "infinite".
 std::string PrivacyNumberText(double value);
-// null where it is infinite.
+// null if it is infinite.
 Cell PrivacyNumberCell(double value, bool json);
 
 }  // namespace rivulet

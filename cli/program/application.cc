@@ -29,7 +29,7 @@
 namespace rivulet {
 namespace {
 
-// In front of errors; set before anything can fail in a way of this program's own.
+// The prefix of errors; set before this program's own code can fail.
 const char* program_name = "rivulet";
 
 struct CommonOptions {
@@ -40,7 +40,7 @@ struct CommonOptions {
   std::string progress;
 };
 
-// A Command as the parser knows it: where the texts of its arguments land until they are checked.
+// A Command in the parser, with the texts of its arguments until they are checked.
 struct Parsed {
   const Application* application = nullptr;
   const Command* command = nullptr;
@@ -58,7 +58,7 @@ class HelpFormatter : public CLI::Formatter {
   std::string make_usage(const CLI::App*, std::string) const override {
     return "\nUsage: " + UsageOf(*parsed_.command, parsed_.path) + "\n";
   }
-  // The parser fills its columns by bytes; a character of several gets the blanks that it is short of.
+  // The parser pads its columns by bytes; a multi-byte character needs additional blanks.
   std::string make_option(const CLI::Option* option, bool positional) const override {
     std::string line = CLI::Formatter::make_option(option, positional);
     const std::string label = make_option_name(option, positional) + make_option_opts(option);
@@ -77,14 +77,14 @@ std::string RangeText(const IntRange& range) {
   return range.max == INT64_MAX ? fmt::format("at least {}", range.min) : fmt::format("{} to {}", range.min, range.max);
 }
 
-// `common` receives what every command takes, wherever on the command line it stands.
+// `common` receives the options of every command, anywhere on the command line.
 void Declare(const Command& command, CommonOptions& common, Parsed& parsed) {
   CLI::App& app = *parsed.app;
   parsed.command = &command;
-  app.allow_extras();  // unknown arguments are named, with the nearest known one, in CheckArguments
+  app.allow_extras();  // CheckArguments reports unknown arguments, with the nearest known one
   app.formatter(std::make_shared<HelpFormatter>(parsed));
   app.set_help_flag("-h,--help", kHelpOption.help);
-  // What every command takes is printed once, in the help of the program.
+  // Common options are printed once, in the help of the program.
   const bool is_program = parsed.path.find(' ') == std::string::npos;
   const char* const common_group = is_program ? "Global options" : "";
   const std::string program = parsed.path.substr(0, parsed.path.find(' '));
@@ -98,7 +98,7 @@ void Declare(const Command& command, CommonOptions& common, Parsed& parsed) {
     CLI::Option* option = nullptr;
     if (auto* const* flag = std::get_if<bool*>(&argument.target)) {
       option = app.add_flag(argument.name, **flag, argument.help);
-      if (!argument.formerly.empty()) app.add_flag(argument.formerly, **flag)->group("");  // in no help
+      if (!argument.formerly.empty()) app.add_flag(argument.formerly, **flag)->group("");  // hidden in help
     } else if (auto* const* count = std::get_if<int*>(&argument.target)) {
       option = app.add_flag(argument.name, **count, argument.help);
     } else if (auto* const* list = std::get_if<std::vector<std::string>*>(&argument.target)) {
@@ -117,7 +117,7 @@ void Declare(const Command& command, CommonOptions& common, Parsed& parsed) {
     }
     parsed.options[&argument] = option;
   }
-  // One is all that a command line names: what stands after it is an argument, though it be called like another one.
+  // A command line has one subcommand: later words are arguments, even if they have the name of another one.
   if (!command.subcommands.empty()) app.require_subcommand(0, 1);
   const auto in_group = [&](CLI::Option* option, const CommonOption& text) {
     option->option_text(text.value_name)->group(common_group);
@@ -149,7 +149,7 @@ std::string Hint(const Parsed& parsed, std::string_view unknown, std::span<const
 }
 
 // " Did you mean '--set client.optimizer.learning_rate=VALUE'?" for `--lr` of a command that takes keys, or "". An
-// option that sets the same key is the shorter way.
+// option that sets the same key is suggested instead, because it is shorter.
 std::string KeyHint(const Parsed& parsed, std::string_view flag) {
   const std::vector<Argument>& arguments = parsed.command->arguments;
   const bool takes_keys = std::ranges::find(arguments, "--set", &Argument::name) != arguments.end();
@@ -166,7 +166,7 @@ std::string KeyHint(const Parsed& parsed, std::string_view flag) {
                                    : fmt::format(" Did you mean '{} {}'?", option->name, option->value_name);
 }
 
-// What the parser did not recognise, as an error that names the nearest known name.
+// The unrecognised arguments, as an error with the nearest known name.
 Status CheckUnknown(const Parsed& parsed) {
   bool arguments_only = false;  // after "--"
   for (const std::string& extra : parsed.app->remaining()) {
@@ -195,12 +195,12 @@ Status CheckUnknown(const Parsed& parsed) {
   return absl::OkStatus();
 }
 
-// Taken as not given, an empty value (of a script's variable that is not set) would do something else than meant.
+// If it counted as not given, an empty value (such as a script's unset variable) would have an unintended effect.
 Status EmptyValue(std::string_view name, const Parsed& parsed) {
   return UsageError("{} is given an empty value; see '{} --help'", name, parsed.path);
 }
 
-// What every command takes is asked for at each level of the command line: it may stand at any.
+// Common options are read at each level of the command line, because they may be at any.
 Status CheckCommonOptions(const Parsed& parsed) {
   for (const CommonOption& common : CommonOptionsOf(parsed.path)) {
     const CLI::Option* option = parsed.app->get_option_no_throw(common.name);
@@ -283,7 +283,7 @@ Status PrintHelp(const Parsed& root, std::span<const std::string> words) {
     }
     at = child->get();
   }
-  // App::help() would print that of the subcommand that was given, which is `help`.
+  // App::help() would print that of the given subcommand, which is `help`.
   fmt::print("{}", at->app->get_formatter()->make_help(at->app, "", CLI::AppFormatMode::Normal));
   return absl::OkStatus();
 }
@@ -295,7 +295,7 @@ int Report(const Status& status) {
   return IsUsageError(status) ? 2 : 1;
 }
 
-// Levels of the command line, or else of the environment. Processes that this one starts inherit them.
+// Log levels of the command line, or else of the environment. Child processes inherit them.
 Status SetUpLogs(const std::string& vlog) {
   const char* variable = std::getenv(kVlogVariable);
   if (!vlog.empty()) {
@@ -318,7 +318,7 @@ Status SetUpProgress(const CommonOptions& common) {
   return absl::OkStatus();
 }
 
-// What a library threw and nobody caught, as one sentence: never a type's name or a dumped core.
+// An uncaught exception of a library, as one sentence: never a type's name or a dumped core.
 void ReportException(std::exception_ptr thrown) {
   try {
     std::rethrow_exception(std::move(thrown));
@@ -327,7 +327,7 @@ void ReportException(std::exception_ptr thrown) {
     fmt::print(stderr, "{}: {}{}{}\n", program_name, OneLine(error.path1().string()), error.path1().empty() ? "" : ": ",
                error.code().message());
   } catch (const std::system_error& error) {
-    // A reader that has seen enough (`| head`) needs no message.
+    // A reader that stops early (`| head`) needs no message.
     if (error.code() == std::errc::broken_pipe) return;
     const bool resources = error.code() == std::errc::resource_unavailable_try_again;
     fmt::print(stderr, "{}: {}{}\n", program_name,
@@ -342,7 +342,7 @@ void ReportException(std::exception_ptr thrown) {
   }
 }
 
-// Where an exception leaves a thread: only there, a bug of ours still ends with a trace.
+// Called only for an uncaught exception; a bug of ours still ends with a trace.
 void OnTerminate() {
   if (std::exception_ptr thrown = std::current_exception()) {
     ReportException(std::move(thrown));
@@ -351,20 +351,20 @@ void OnTerminate() {
   std::abort();
 }
 
-// Takes no memory itself: stderr has no buffer.
+// Allocates no memory: stderr has no buffer.
 void EndWithoutMemory() {
   std::fputs(program_name, stderr);
   std::fputs(": out of memory\n", stderr);
   _exit(1);
 }
 
-// Ops, kernels and commands register themselves before main begins, which takes memory that may not be there.
+// Ops, kernels and commands register themselves before main, which may already run out of memory.
 __attribute__((constructor(101))) void PrepareForTheWorst() {
   std::set_terminate(OnTerminate);
   EndWhereMemoryIsMissing(EndWithoutMemory);
 }
 
-// Threads take their stacks' size from this limit, and none of them can tell when its own is too short.
+// Threads get their stack size from this limit, and none of them can detect one that is too small.
 Status CheckStackLimit() {
   constexpr rlim_t kLeast = rlim_t{512} << 10;
   rlimit limit{};
@@ -376,9 +376,9 @@ Status CheckStackLimit() {
 int Main(const Application& application, int argc, char** argv) {
   InstallFatalSignalHandler();
   std::signal(SIGPIPE, SIG_IGN);  // `rivulet … | head` ends by a failed write, and a lost peer by a Status
-  std::signal(SIGXFSZ, SIG_IGN);  // a file as long as the limit on files lets it be is a failed write too
+  std::signal(SIGXFSZ, SIG_IGN);  // a file at its size limit is a failed write too
   if (const Status stack = CheckStackLimit(); !stack.ok()) return Report(stack);
-  if (argc > 1 && std::string_view(argv[1]) == "--") {  // the subcommand is what follows
+  if (argc > 1 && std::string_view(argv[1]) == "--") {  // the subcommand follows
     std::copy(argv + 2, argv + argc + 1, argv + 1);
     --argc;
   }
@@ -391,7 +391,7 @@ int Main(const Application& application, int argc, char** argv) {
   CLI::App app(root.summary, root.name);
   Parsed parsed;
   if (!root.run) {
-    // What follows `help` are names of commands, which the parser would take for commands.
+    // The words after `help` are commands' names, which the parser would take for commands.
     if (argc > 2 && std::string_view(argv[1]) == kHelpCommand && argv[2][0] != '-') {
       arguments.help_of.assign(argv + 2, argv + argc);
       argc = 2;
@@ -441,14 +441,14 @@ int Main(const Application& application, int argc, char** argv) {
 int RunApplication(const Application& application, int argc, char** argv) {
   program_name = application.name;
   MakeStandardErrorForgiving();
-  // The library writes a line for each message that is not well-formed: to a coordinator any stranger could send as
-  // many as he likes. What is wrong with bytes is said by whoever reads them.
+  // The library logs a line for each malformed message, so a stranger could flood a coordinator's log. The readers of
+  // bytes report their faults.
   google::protobuf::SetLogHandler(nullptr);
   try {
     const EarlyExitGuard guard(program_name);
     const int code = Main(application, argc, argv);
     if ((std::fflush(stdout) != 0 || std::ferror(stdout) != 0) && code == 0) {
-      // A reader that has seen enough (`| head`) needs no message; a full disk does.
+      // A reader that stops early (`| head`) needs no message; a full disk does.
       if (errno != EPIPE) fmt::print(stderr, "{}: standard output could not be written\n", program_name);
       return 1;
     }

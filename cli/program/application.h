@@ -12,15 +12,15 @@
 namespace rivulet {
 
 struct Application {
-  const char* name;  // in front of its errors
-  // Its command line, as RootCommand (cli/program/root.h) gives it. It may have a function, or subcommands with `help`
-  // among them.
+  const char* name;  // prefix of its errors
+  // Its command line, as in RootCommand (cli/program/root.h). It may have a function, or subcommands that include
+  // `help`.
   Command (*root)(RootArguments* arguments);
-  // Loads these after those of the environment; null: it loads no code, and has no --op-library and so on.
+  // Loads these after those of the environment; null: it loads no code, and lacks --op-library and so on.
   Status (*load_libraries)(const LibraryPaths& paths) = nullptr;
-  // The scenario key that an unknown option means ("lr"), or "": of commands that take --set. Null: there are none.
+  // The scenario key for an unknown option ("lr"), or ""; for commands with --set. Null: there are none.
   std::string (*nearest_key)(std::string_view word) = nullptr;
-  // Prints the help of what is no command, such as `rivulet help keys`. False: `words` name no such topic.
+  // Prints help for a topic that is no command, such as `rivulet help keys`. False: `words` is no such topic.
   StatusOr<bool> (*print_topic)(std::span<const std::string> words) = nullptr;
 };
 

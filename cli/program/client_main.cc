@@ -1,4 +1,4 @@
-// `rivulet-client`: what `rivulet client` runs, for sites. It links no more, and loads no code.
+// `rivulet-client`: `rivulet client` as a separate program, for sites. It links nothing else, and loads no code.
 #include "cli/program/application.h"
 
 int main(int argc, char** argv) {

@@ -12,14 +12,14 @@ namespace {
 
 std::atomic<const char*> running = nullptr;  // the program's name, while a command runs
 
-// By write and _exit alone: other threads still run, and one may hold stderr's lock.
+// Only by write and _exit: other threads still run, and one may hold stderr's lock.
 void OnExit() {
   const char* const program = running.load();
   if (program == nullptr) return;
   const std::string line = fmt::format(
       "{}: a library ended the process before the command was done; see --op-library and --algorithm-library\n",
       program);
-  // Where nobody reads it, the status says the same.
+  // If stderr has no reader, the status still reports the failure.
   if (write(STDERR_FILENO, line.data(), line.size()) < 0) _exit(1);
   _exit(1);
 }

@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kHelpWidth = 100;
 
-// Without the signs of Markdown: links as their words.
+// Without Markdown's marks: links as their words.
 std::string WithoutMarkdown(std::string_view markdown) {
   std::string words;
   for (size_t i = 0; i < markdown.size(); ++i) {
@@ -70,7 +70,7 @@ StatusOr<bool> PrintHelpOfKeys(std::span<const std::string> words) {
   for (const ScenarioKey& key : keys)
     if (words.size() == 1 || IsLike(key, words[1])) found.push_back(&key);
   if (found.empty()) {
-    // `lr` is the learning rate's name elsewhere.
+    // Other programs call the learning rate `lr`.
     const std::string nearest = NearestScenarioKey(words[1]);
     for (const ScenarioKey& key : keys)
       if (key.name == nearest) found.push_back(&key);

@@ -9,9 +9,9 @@
 
 namespace rivulet {
 
-// Prints them where `words` begins with "keys"; false: it names another topic. A pattern with '*' is compared with
-// whole names, a section names all of its keys, and any other word is looked for in names. NOT_FOUND: no key is like
-// it.
+// Prints keys if `words` begins with "keys"; false: it is another topic. A pattern with '*' is matched against
+// whole names, a section selects all its keys, and any other word is searched in names. NOT_FOUND: no key
+// matches.
 StatusOr<bool> PrintHelpOfKeys(std::span<const std::string> words);
 
 }  // namespace rivulet

@@ -12,11 +12,11 @@
 namespace rivulet {
 namespace {
 
-// Paths with ':' between.
+// Paths separated by ':'.
 constexpr char kOpLibrariesVariable[] = "RIVULET_OP_LIBRARIES";
 constexpr char kAlgorithmLibrariesVariable[] = "RIVULET_ALGORITHM_LIBRARIES";
 
-// Loads those of `variable`, then `paths`, and has children find all of them there.
+// Loads those of `variable`, then `paths`, and sets the variable to all of them for child processes.
 template <typename Load>
 Status LoadAll(const char* variable, const CommonOption& option, std::vector<std::string> paths, const Load& load) {
   std::vector<std::string> inherited;

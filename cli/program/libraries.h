@@ -11,7 +11,7 @@ namespace rivulet {
 struct LibraryPaths {
   std::vector<std::string> ops, algorithms;
 };
-// Those of the environment, then these. Processes that this one starts inherit them. Usage errors.
+// Loads the libraries that the environment names, then `paths`. Child processes inherit them. Usage errors.
 Status LoadLibraries(const LibraryPaths& paths);
 
 }  // namespace rivulet

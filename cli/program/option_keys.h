@@ -1,4 +1,4 @@
-// The keys that a scenario takes beside its table of keys: options of the chosen algorithm, selection and attack.
+// The keys of a scenario beyond its table of keys: options of the chosen algorithm, selection and attack.
 #pragma once
 
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace rivulet {
 
-// ScenarioKeys() and, behind them, "algorithm.mu" and the like. An option that pieces describe alike is one key, which
-// `applies_when` says for whom; one that they describe in different words is a key for each description.
+// ScenarioKeys(), followed by "algorithm.mu" and the like. Options with the same description are one key, and
+// `applies_when` lists their pieces; each different description gives a separate key.
 std::vector<ScenarioKey> KeysAndOptions();
 
 }  // namespace rivulet

@@ -6,7 +6,7 @@
 
 namespace rivulet {
 
-// Options that every command takes, wherever on the command line they stand.
+// Options that every command takes, anywhere on the command line.
 struct CommonOption {
   const char* name;
   const char* value_name;
@@ -23,7 +23,7 @@ inline constexpr CommonOption kProgressOption = {
     "--progress", "KIND",
     "print progress on stderr as KIND: auto, a bar on a terminal and else lines, or json, one object a line [auto]"};
 inline constexpr CommonOption kHelpOption = {"--help", "", "Print this help."};
-// Those of the program that a command's path begins with: rivulet-client loads no code.
+// The options of the program that begins `path`: rivulet-client loads no code.
 std::vector<CommonOption> CommonOptionsOf(std::string_view path);
 
 // Arguments of the program itself.
@@ -32,7 +32,7 @@ struct RootArguments {
   std::vector<std::string> help_of;  // `rivulet help runs show`
 };
 // `rivulet` with all its subcommands; `arguments` must outlive it. Neither it nor its subcommand `help` has a function:
-// that is the parser's, which knows how help is printed.
+// the parser supplies it, because it prints the help.
 Command RootCommand(RootArguments* arguments);
 inline constexpr char kHelpCommand[] = "help";
 // `rivulet-client`: `rivulet client` (cli/run/client_command.h) under its own name. Its one subcommand makes a site's
@@ -43,14 +43,14 @@ inline constexpr char kClientProgram[] = "rivulet-client";
 void PrintVersion(std::string_view program);
 
 inline bool IsPositional(const Argument& argument) { return argument.name[0] != '-'; }
-// Whether a value follows: of a positional, and of an option that is no flag.
+// Whether a value follows: for a positional, and for an option that is no flag.
 bool TakesValue(const Argument& argument);
 inline bool TakesSeveral(const Argument& argument) {
   return std::holds_alternative<std::vector<std::string>*>(argument.target);
 }
-// The subcommands that people are shown.
+// The subcommands without hidden ones.
 std::vector<const Command*> ShownSubcommands(const Command& command);
-// "Usage" without that word: "rivulet simulate SCENARIO.toml [OPTIONS]".
+// The text after "Usage": "rivulet simulate SCENARIO.toml [OPTIONS]".
 std::string UsageOf(const Command& command, std::string_view path);
 
 }  // namespace rivulet

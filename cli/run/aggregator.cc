@@ -28,11 +28,11 @@
 namespace rivulet {
 namespace {
 
-// How long its clients get to learn that the run is over.
+// The time for its clients to receive the end of the run.
 constexpr std::chrono::seconds kAggregatorFarewell{20};
 
-// Where an aggregator keeps updates and its revocation list, below --state. An earlier name, "tier", counts where
-// something is kept under it.
+// The folder below --state for an aggregator's updates and revocation list. The former name, "tier", applies if there
+// are files under it.
 std::string PlaceIn(const std::string& state) {
   const auto names = FileSystem::Default().List(state);
   const bool earlier = names.ok() && std::ranges::any_of(*names, [](const std::string& name) {
@@ -71,7 +71,7 @@ Status Aggregate(const AggregatorOptions& options) {
          : PrintNote(OneLine(sentence), level == "info" ? Note::kProgress : Note::kImportant, *name);
   };
   const auto warn = [tell](const std::string& sentence) { tell("warning", sentence); };
-  // The revocation list is the first thing kept there. Without the folder it is not kept, which is a warning and no
+  // The revocation list is the first file there. Without the folder it is not stored, which is a warning and no
   // error.
   if (!options.security.tls.empty()) FileSystem::Default().CreateFolders(options.state).IgnoreError();
   RIVULET_ASSIGN_OR_RETURN(Security security,
@@ -84,7 +84,7 @@ Status Aggregate(const AggregatorOptions& options) {
   }
   if (!security.name.empty()) *name = security.name;
   RIVULET_RETURN_IF_ERROR(AsUsageError(CheckDisplayName("--name", *name)));
-  // Uploads beyond the staging budget lie there without names.
+  // Uploads beyond the staging budget are stored there without names.
   std::error_code missing;
   const std::string spool = std::filesystem::temp_directory_path(missing).string();
   if (missing) return FailedPrecondition("TMPDIR is no folder; large uploads need one");
@@ -103,7 +103,7 @@ Status Aggregate(const AggregatorOptions& options) {
   Aggregator aggregator(**connection, {.name = *name,
                                        .version = RIVULET_VERSION,
                                        .folder = spool,
-                                       .state = PlaceIn(options.state),  // a client's own may lie beside it
+                                       .state = PlaceIn(options.state),  // a client's own may be beside it
                                        .calls = std::move(calls),
                                        .on_event = tell});
   ShutdownBarrier attendance(aggregator);

@@ -12,7 +12,7 @@
 namespace rivulet {
 
 StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(const std::vector<std::string>& arguments) {
-  // Everything the child needs is made before fork: between fork and exec only async-signal-safe calls are allowed.
+  // All of the child's data is made before fork: between fork and exec only async-signal-safe calls are allowed.
   std::vector<std::string> words = {"rivulet"};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
@@ -28,8 +28,8 @@ StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(const std::vector<st
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid == 0) {
-    // Its own group, so that the terminal's Ctrl-C reaches the parent alone, and the parent ends its children in order.
-    // Should the parent die, the system tells the child.
+    // A separate group, so that the terminal's Ctrl-C reaches only the parent, which ends its children in order. If the
+    // parent dies, the system signals the child.
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent) _exit(1);  // the parent died before the line above
@@ -38,7 +38,7 @@ StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(const std::vector<st
     dup2(nothing, STDIN_FILENO);
     dup2(pipes[0][1], STDOUT_FILENO);
     dup2(pipes[1][1], STDERR_FILENO);
-    // The very binary that runs, even where the file was replaced meanwhile.
+    // The running binary itself, even if its file was replaced meanwhile.
     execv("/proc/self/exe", argv.data());
     _exit(127);
   }

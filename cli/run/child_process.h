@@ -22,15 +22,15 @@ class ChildProcess {
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
 
-  // To be polled for input; -1 once closed by the child.
+  // Descriptors for polling; -1 once the child has closed it.
   int stdout_fd() const { return streams_[0].fd; }
   int stderr_fd() const { return streams_[1].fd; }
-  // Whole lines that have come since the last call; never blocks.
+  // Complete lines since the last call; never blocks.
   std::vector<std::string> StdoutLines() { return Lines(streams_[0]); }
   std::vector<std::string> StderrLines() { return Lines(streams_[1]); }
 
   void Signal(int signal);
-  // The exit once it has ended: the code, or minus the signal that killed it. Never blocks.
+  // The exit code once it has ended, or minus the signal that killed it. Never blocks.
   std::optional<int> Exited();
 
  private:

@@ -1,4 +1,4 @@
-// rivulet client: as `rivulet-client`.
+// rivulet client: the same as `rivulet-client`.
 #include "cli/run/client_command.h"
 
 namespace rivulet {

@@ -37,11 +37,11 @@ namespace {
 // The round that a task trains for, or whose model it measures.
 int64_t RoundOf(const Task& task) { return task.kind == TaskKind::kTrain ? task.base_version + 1 : task.base_version; }
 
-// What is said while the coordinator cannot be reached: at once, when the reason becomes another, and then ever more
-// seldom, for it may take a week.
+// Messages while the coordinator cannot be reached: at once, when the reason changes, and then ever more rarely,
+// because it may take a week.
 class Unreachable {
  public:
-  // "": nothing this time.
+  // "": no message this time.
   std::string Line(std::string_view reason, int64_t wait_ms) {
     const TimeMs now = Clock::System().Now();
     if (since_.empty()) since_ = TimeText(Clock::System().UnixMs() / 1000).substr(11, 5);
@@ -64,7 +64,7 @@ AgentObserver ObserveInWords(const std::string& name) {
   const auto say = [name](const std::string& sentence, Note note = Note::kProgress) {
     PrintNote(OneLine(sentence), note, name);
   };
-  auto last = std::make_shared<std::string>();  // what is awaited is said once, not at every poll
+  auto last = std::make_shared<std::string>();  // the reason of a wait is logged once, not at every poll
   AgentObserver observer;
   auto lost = std::make_shared<Unreachable>();
   observer.on_wait = [=](const Awaited& awaited, int64_t) {
@@ -137,7 +137,7 @@ AgentObserver ObserveInJson() {
   return observer;
 }
 
-// What `observer` is told goes to the log too; null: to none.
+// Sends events of `observer` to the log too; null: there is none.
 void LogTo(const std::shared_ptr<LogFile>& log, const std::string& client_id, AgentObserver& observer) {
   if (log == nullptr) return;
   const auto write = [log, client_id](const char* level, const std::string& sentence, Fields fields = {}) {
@@ -187,7 +187,7 @@ void LogTo(const std::shared_ptr<LogFile>& log, const std::string& client_id, Ag
   };
 }
 
-// What this client keeps for the process after it says what went wrong with it, and when it is of use.
+// Handler for faults of the files that this client stores for its later processes.
 std::function<void(const std::string&)> NoteOf(const ClientOptions& options, const std::string& name,
                                                std::shared_ptr<LogFile> log) {
   return [name, json = options.json, log = std::move(log)](const std::string& sentence) {
@@ -201,7 +201,7 @@ std::function<void(const std::string&)> NoteOf(const ClientOptions& options, con
   };
 }
 
-// Null where no update is to be persisted.
+// Null if no update is to be persisted.
 std::shared_ptr<PersistedUpdates> PersistedIn(const ClientOptions& options, const std::string& name,
                                               std::function<void(const std::string&)> note) {
   const int64_t megabytes = options.hold_megabytes.value_or(kHoldMegabytes);
@@ -210,7 +210,7 @@ std::shared_ptr<PersistedUpdates> PersistedIn(const ClientOptions& options, cons
                                             PersistedUpdates::Options{megabytes * 1'000'000, std::move(note)});
 }
 
-// Null where a training that is interrupted is to begin anew.
+// Null if an interrupted training is to restart from its beginning.
 std::shared_ptr<TrainingCheckpoint> CheckpointIn(const ClientOptions& options, const std::string& name,
                                                  std::function<void(const std::string&)> note) {
   const int64_t seconds = options.checkpoint_seconds.value_or(kCheckpointSeconds);
@@ -220,13 +220,13 @@ std::shared_ptr<TrainingCheckpoint> CheckpointIn(const ClientOptions& options, c
       TrainingCheckpoint::Options{std::chrono::seconds(seconds), RIVULET_VERSION, std::move(note)});
 }
 
-// null: as many as without a policy.
+// null: the default, without a policy's limit.
 std::shared_ptr<RowBudget> RowsWithin(const SitePolicy::Budget& budget) {
   if (budget.memory_bytes == 0) return nullptr;
   return std::make_shared<RowBudget>(std::min(budget.RowBytes(), ArtifactCache::kDefaultRowBytes));
 }
 
-// The bases that the command line names, compared now, and the folder of downloads.
+// The bases of the command line, checked now, and the folder of downloads.
 StatusOr<std::shared_ptr<BaseStore>> BasesOf(const ClientOptions& options,
                                              std::function<void(const std::string&)> note) {
   BaseStoreOptions of_store{.folder = options.base_dir, .note = std::move(note)};
@@ -244,14 +244,14 @@ StatusOr<std::shared_ptr<BaseStore>> BasesOf(const ClientOptions& options,
   return bases;
 }
 
-// Null where the policy names no time: looking at the machine opens a dozen of the system's files, and a client asks
+// Null if the policy has no time conditions: checking the machine opens a dozen system files, and a client checks
 // before each poll.
 std::function<std::string()> UnwillingBy(const SitePolicy::When& when) {
   if (when.Always()) return nullptr;
   return [&when] { return WhyNotNow(when, LookAtMachine()); };
 }
 
-// Null where the policy has no budget of privacy. An older program kept one ledger a state folder.
+// Null if the policy has no privacy budget. An older program kept one ledger per state folder.
 StatusOr<std::shared_ptr<PrivacyLedger>> LedgerIn(const ClientOptions& options, const SitePolicy::Privacy& privacy,
                                                   const Security& security) {
   if (privacy.max_epsilon == 0) return nullptr;
@@ -313,7 +313,7 @@ std::shared_ptr<const SecureIdentity> SecureBy(const Security& security, const s
   return secure;
 }
 
-// What its certificate says, or else --name.
+// The name in its certificate, or else --name.
 StatusOr<std::string> NameOfClient(const ClientOptions& options, const Security& security) {
   if (!security.name.empty() && !options.name.empty()) {
     return UsageError("the certificate names this client '{}'; leave out --name", security.name);
@@ -334,7 +334,7 @@ Status ServeAsClient(const ClientOptions& options) {
   TakeLongTurns();
   StatusOr<NetworkAddress> address = ParseAddress(options.coordinator);
   if (!address.ok()) return AsUsageError(Annotate(address.status(), "--coordinator"));
-  // The revocation list is the first thing kept there. Without the folder it is not kept, which is a warning and no
+  // The revocation list is the first file there. Without the folder it is not stored, which is a warning and no
   // error.
   if (!options.security.tls.empty()) FileSystem::Default().CreateFolders(options.state).IgnoreError();
   RIVULET_ASSIGN_OR_RETURN(Security security,
@@ -421,7 +421,7 @@ Status ServeAsClient(const ClientOptions& options) {
     return interrupt.asked() ? StoppedAsAsked(told) : told;
   }
   RIVULET_RETURN_IF_ERROR(status);
-  // What was trained here is in no model: whoever waits for this process is to know.
+  // The trained updates are in no model, so the exit status must report the failure.
   if (over && over->failed) return Aborted("{}", over->sentence);
   return traced;
 }

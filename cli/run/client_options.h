@@ -27,11 +27,11 @@ struct ClientOptions {
   std::string policy;
   std::string show_plan;                      // a file, or kOffered
   std::optional<int64_t> max_upload_rate;     // KB a second
-  std::optional<int64_t> hold_megabytes;      // of finished updates; none: kHoldMegabytes
-  std::optional<int64_t> checkpoint_seconds;  // none: kCheckpointSeconds
+  std::optional<int64_t> hold_megabytes;      // of finished updates; nullopt: kHoldMegabytes
+  std::optional<int64_t> checkpoint_seconds;  // nullopt: kCheckpointSeconds
   std::vector<std::string> bases;             // DIGEST=FILE
   std::string base_dir;                       // of downloaded bases; "": BaseStore::DefaultFolder()
-  std::optional<int64_t> base_megabytes;      // of them; none: BaseStoreOptions'
+  std::optional<int64_t> base_megabytes;      // limit for all of them; nullopt: BaseStoreOptions'
   DeviceOptions device;
   bool preflight = false;
   bool zstd = false;
@@ -49,10 +49,10 @@ StatusOr<std::map<std::string, std::vector<std::string>>> BoundFilesOf(const std
 // The files of --data, by name, with the tags of --tag. Usage errors, NOT_FOUND: no file. Otherwise Dataset::Open's.
 StatusOr<std::vector<BoundData>> BindData(const std::vector<std::string>& bindings,
                                           const std::vector<std::string>& tags);
-// Of --policy; without, one that allows anything. Usage errors, NOT_FOUND.
+// From --policy; by default one that allows anything. Usage errors, NOT_FOUND.
 StatusOr<SitePolicy> PolicyOf(const ClientOptions& options);
-// Asked before anything is done with a coordinator: that there is no place for it would otherwise show when the first
-// task has been trained. INVALID_ARGUMENT.
+// Called before any work for a coordinator: otherwise a missing folder would only be noticed after the first training.
+// INVALID_ARGUMENT.
 Status CheckStateFolder(const std::string& folder);
 
 }  // namespace rivulet

@@ -25,8 +25,8 @@ namespace rivulet {
 namespace {
 
 constexpr int64_t kMegabyte = 1'000'000;
-constexpr int64_t kLeastDisk = 100 * kMegabyte;  // states, and what a plan's programs are compiled from
-constexpr int64_t kMostLookedAt = 1000;          // examples, held against a plan
+constexpr int64_t kLeastDisk = 100 * kMegabyte;  // states, and the input of a plan's programs
+constexpr int64_t kMostLookedAt = 1000;          // examples, checked against a plan
 constexpr std::chrono::seconds kPatience{10};    // for the coordinator's answer
 
 void LookAtState(const std::string& folder, Findings& findings) {
@@ -55,7 +55,7 @@ void LookAtMemory(const SitePolicy& policy, const Plan* plan, int64_t examples, 
                  "raise budget.memory_megabytes, or use a machine with more");
 }
 
-// That it is there; of a plan that is at hand too, whether it can be trained there and has the room.
+// Checks that the device exists and, if there is a plan too, that it can train it and has the memory.
 void LookAtDevice(const DeviceOptions& asked, const std::shared_ptr<const Plan>& plan, int64_t examples,
                   Findings& findings) {
   const Status one = CheckOneGpu(asked.device, "a client trains");
@@ -74,7 +74,7 @@ void LookAtDevice(const DeviceOptions& asked, const std::shared_ptr<const Plan>&
                                       static_cast<int64_t>(on->device->bytes_limit()) / kMegabyte));
 }
 
-// Its first examples as the plan reads them.
+// Checks the first examples with the plan's decoder.
 Status HoldAgainst(const Plan& plan, const Dataset& data) {
   RIVULET_ASSIGN_OR_RETURN(const auto decoder, ExampleDecoder::Create(plan.features()));
   std::vector<double> values(decoder->extracted_bytes() / sizeof(double) + 1);
@@ -113,7 +113,7 @@ void LookAtPlan(const SitePolicy& policy, const Plan& plan, Findings& findings) 
                                     author.text.empty() ? "unsigned" : "signed by " + author.text));
 }
 
-// One poll for no task: it proves name, port, proxy, both certificates, admission and protocol.
+// One poll for no task: it checks name, port, proxy, both certificates, admission and protocol.
 void LookAtCoordinator(const ClientOptions& options, const NetworkAddress& address, Security security,
                        const StatusOr<std::vector<BoundData>>& data, bool hides_examples, Findings& findings) {
   const StatusOr<std::string> proxy = ProxyFor(address);
@@ -185,7 +185,7 @@ Status PreflightClient(const ClientOptions& options) {
                                            [&soon](const std::string& sentence) { soon = sentence; });
   const std::string today = TimeText(Clock::System().UnixMs() / 1000);
   if (!security.ok()) {
-    // What is out of its days may be right, and the clock wrong.
+    // A certificate out of its period may be right, and the clock wrong.
     findings.Wrong("certificate", security.status(), fmt::format("this machine's clock is at {}", today));
     return findings.Print(options.json);
   }

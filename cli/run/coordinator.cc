@@ -1,5 +1,5 @@
-// rivulet coordinator: serves runs to clients on other machines or in other processes; one that it is started with, or
-// those that operators submit.
+// rivulet coordinator: serves runs to clients on other machines or in other processes: the run of its command line, or
+// runs that operators submit.
 #include <future>
 #include <memory>
 #include <utility>
@@ -35,7 +35,7 @@
 namespace rivulet {
 namespace {
 
-// How long clients get to learn that the run is over, those included that try to reach it again only now and then.
+// The time for clients to receive the end of the run, including those that retry only rarely.
 constexpr std::chrono::seconds kFarewell{20};
 
 struct CoordinatorCommandOptions {
@@ -53,8 +53,8 @@ struct CoordinatorCommandOptions {
   TraceOptions trace;
 };
 
-// The clients of a run that goes on are trying to reach its coordinator, and may do so only after its last round.
-// Nobody waits for those whom an operator has sent away.
+// The clients of a resumed run try to reach its coordinator, and may only succeed after its last round. Clients that an
+// operator removed are not waited for.
 Status ExpectKnownClients(const std::string& db, const std::string& run_id, ClientRegistry& roster) {
   RIVULET_ASSIGN_OR_RETURN(const auto history, History::Open(db, History::Access::kReadOnly));
   RIVULET_ASSIGN_OR_RETURN(ResumePoint point, history->FindResumePoint(run_id));
@@ -63,7 +63,7 @@ Status ExpectKnownClients(const std::string& db, const std::string& run_id, Clie
   return absl::OkStatus();
 }
 
-// What stands between the runs and the port, from the inside out. Runs are added, and then it is opened.
+// The layers between the runs and the port, from the inside out. Runs are added first, then the port is opened.
 struct Front {
   explicit Front(bool outlives_runs)
       : host(outlives_runs), roster(std::make_shared<ClientRegistry>(host, [] { return Clock::System().UnixMs(); })) {}
@@ -78,7 +78,7 @@ struct Front {
                                                        .start = std::move(start),
                                                        .warnings = std::move(security.warnings)}));
     roster->BoundAggregators(options.aggregator_clients.value_or(0));
-    // Names may be invented, each for a line of its own.
+    // Names may be invented, each for a log line.
     roster->OnDoubled(
         [log = std::make_shared<RateLimitedLog>(tell)](const std::string& sentence) { log->Tell(sentence); });
     CoordinatorApi* api = roster.get();
@@ -106,7 +106,7 @@ struct Front {
                                                               }}));
     return absl::OkStatus();
   }
-  // Nobody calls any more, and the history has one opener less.
+  // No more calls, and one opener of the history less.
   void Close() {
     if (server != nullptr) server->Stop(std::chrono::seconds(1));
     server.reset();
@@ -120,7 +120,7 @@ struct Front {
   std::unique_ptr<GrpcServer> server;
 };
 
-// Whose updates were refused, and who failed, an operator sees at the client.
+// Operators see a client's refused updates and failures with the client.
 CoordinatorObserver TellRoster(CoordinatorObserver observer, std::shared_ptr<ClientRegistry> roster) {
   observer.on_round = [roster = std::move(roster), tell = std::move(observer.on_round)](const RoundReport& report) {
     for (const RoundReport::Lost& lost : report.lost) roster->Failed(lost.client_id, lost.sentence);
@@ -142,7 +142,7 @@ void SayListening(const NetworkAddress& address, const std::string& run_id, cons
   }
 }
 
-// Pages of what goes on, and metrics for Prometheus beside them; ended before `front`.
+// Pages of live runs, and metrics for Prometheus beside them; destroyed before `front`.
 Status ShowPages(LivePages& pages, const CoordinatorCommandOptions& options, const Front& front,
                  const std::string& run_id, RoundProgress& progress) {
   if (pages.server() == nullptr) return absl::OkStatus();
@@ -170,7 +170,7 @@ std::string MoreArguments(const CoordinatorCommandOptions& options, const std::s
   return more;
 }
 
-// One run, and then the end.
+// Serves one run, and then ends.
 Status ServeOneRun(const CoordinatorCommandOptions& options, const NetworkAddress& listen, Security security,
                    Scenario scenario, std::shared_ptr<const Plan> plan, LivePages& pages, RoundProgress& progress,
                    Watching& watching, const std::shared_ptr<LogFile>& log,
@@ -208,7 +208,7 @@ Status ServeOneRun(const CoordinatorCommandOptions& options, const NetworkAddres
   const Status status = front->host.WaitForAll();
   interrupt.Forget();
   progress.Finish();
-  // A finished or failed run is told to every client; after a stop they keep trying until it goes on.
+  // A finished or failed run is reported to every client; after a stop they retry until it is resumed.
   const bool stopped = absl::IsCancelled(status);
   if (!stopped) (void)front->roster->end_notices().WaitUntilAllKnow(kFarewell);
   pages.End(status, options.run.db);
@@ -225,7 +225,7 @@ Status ServeOneRun(const CoordinatorCommandOptions& options, const NetworkAddres
   return traced;
 }
 
-// A run among others, with what must outlive it.
+// A run among others, with the objects that must outlive it.
 struct SubmittedRun {
   std::unique_ptr<RoundProgress> progress;
   std::shared_ptr<Evaluator> evaluator;
@@ -248,7 +248,7 @@ CoordinatorObserver ObserveSubmitted(RoundProgress& progress, const std::string&
   return observer;
 }
 
-// Those that operators submit, until it is stopped. Clients wait here between them.
+// Serves submitted runs until it is stopped. Clients wait here between them.
 Status ServeSubmittedRuns(const CoordinatorCommandOptions& options, const NetworkAddress& listen, Security security,
                           LivePages& pages, RoundProgress& progress, Watching& watching,
                           const std::shared_ptr<LogFile>& log, const std::function<void(const std::string&)>& tell) {
@@ -266,7 +266,7 @@ Status ServeSubmittedRuns(const CoordinatorCommandOptions& options, const Networ
     run.identity = identity;
     RIVULET_ASSIGN_OR_RETURN(ServedRun served, MakeServedRun(std::move(run)));
     const std::string run_id = served.coordinator->run_id();
-    // A service that is started again goes on with the newest run, and there may be nothing left of it.
+    // A restarted service resumes the newest run, which may already be finished.
     if (served.coordinator->already_finished()) {
       served.coordinator.reset();
       progress->Note(fmt::format("run {} had finished; waiting for submitted runs", run_id));
@@ -299,7 +299,7 @@ Status ServeSubmittedRuns(const CoordinatorCommandOptions& options, const Networ
   const NetworkAddress address = front->server->address();
   SayListening(address, "", log, options.json);
   if (const Status shown = ShowPages(pages, options, *front, "", progress); !shown.ok()) {
-    front->Close();  // who calls now would be answered by what goes with this function
+    front->Close();  // later calls would reach objects that are destroyed with this function
     return shown;
   }
   std::promise<void> stop;
@@ -356,7 +356,7 @@ Status Coordinate(const CoordinatorCommandOptions& options) {
   if (submitted) {
     RIVULET_RETURN_IF_ERROR(CheckServesSubmitted(options));
   } else {
-    // A plan says how its updates are aggregated.
+    // A plan states how its updates are aggregated.
     const bool by_function = options.plan.empty();
     RIVULET_ASSIGN_OR_RETURN(scenario,
                              by_function ? LoadScenario(options.run, options.aggregate) : LoadScenario(options.run));
@@ -370,7 +370,7 @@ Status Coordinate(const CoordinatorCommandOptions& options) {
   StatusOr<NetworkAddress> listen = ParseAddress(options.listen);
   if (!listen.ok()) return AsUsageError(Annotate(listen.status(), "--listen"));
   RoundProgress progress(scenario.run.rounds);
-  if (!options.clients.empty()) {  // found before anything is written
+  if (!options.clients.empty()) {  // checked before anything is written
     RIVULET_ASSIGN_OR_RETURN(const std::string names, FileSystem::Default().ReadAll(options.clients));
     RIVULET_RETURN_IF_ERROR(ParseClientNames(names, options.clients).status());
   }

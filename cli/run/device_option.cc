@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kNumbered = "gpu:", kAll = "gpu:all", kCheck = "check";
 
-// Of "gpu" or "gpu:N".
+// The number in "gpu" or "gpu:N".
 std::optional<int> NumberOf(std::string_view name) {
   if (name == "gpu") return 0;
   if (!name.starts_with(kNumbered)) return std::nullopt;
@@ -33,7 +33,7 @@ StatusOr<std::vector<int>> AllNumbers(const RivuletGpuApi& api) {
   return numbers;
 }
 
-// In the order in which they are named, each once.
+// The numbers in the given order, each once.
 StatusOr<std::vector<int>> NumbersOf(const std::string& name) {
   std::vector<int> numbers;
   for (size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
@@ -90,7 +90,7 @@ Status CheckOneGpu(const std::string& name, std::string_view who) {
 }
 
 StatusOr<GpuDevices> OpenGpus(const std::string& name, const GpuOptions& options) {
-  // What is no name is said before a back end is looked for.
+  // An invalid name is reported before a back end is loaded.
   RIVULET_RETURN_IF_ERROR(CheckGpuNames(name));
   return Annotated(name, Open(name, options));
 }

@@ -17,7 +17,7 @@
 namespace rivulet {
 
 struct DeviceOptions {
-  std::string device = "cpu";  // "cpu", "check", or as OpenGpus takes it
+  std::string device = "cpu";  // "cpu", "check", or a name for OpenGpus
   std::optional<int64_t> lanes;
   bool soft = false;
   bool tf32 = false;
@@ -28,25 +28,25 @@ void AddDeviceOptions(Command& command, DeviceOptions* options);
 
 using GpuDevices = std::vector<std::shared_ptr<GpuDevice>>;
 
-// The GPUs that `name` names: "gpu" (the first), "gpu:N", several: "gpu:0,gpu:2", or all there are: "gpu:all". Errors
-// as DeviceOf.
+// Opens the GPUs of `name`: "gpu" (the first), "gpu:N", several: "gpu:0,gpu:2", or all: "gpu:all". Errors as
+// DeviceOf.
 StatusOr<GpuDevices> OpenGpus(const std::string& name, const GpuOptions& options = {});
 
-// A usage error where `name` is none that OpenGpus takes. Looks for no GPU.
+// A usage error if OpenGpus does not take `name`. Does not access GPUs.
 Status CheckGpuNames(const std::string& name);
 
-// A usage error where `name` names several; `who` is what takes one: "a client trains".
+// A usage error if `name` selects several; `who` names the user: "a client trains".
 Status CheckOneGpu(const std::string& name, std::string_view who);
 
-// Of so many GPUs the one to take, from 0.
+// Gives the index of the chosen GPU among `count`, from 0.
 using ChooseOne = std::function<size_t(size_t count)>;
 
-// Opens it. Where a process is to take one of the GPUs that are named, as ranks of a machine do, `one` says which, and
-// "gpu" names all. INVALID_ARGUMENT (a usage error): no such name, or what only a device has, without
-// one. FAILED_PRECONDITION, UNAVAILABLE: there is no such device here, why, and what to do about it.
+// Opens the device. If a process needs only one of the selected GPUs, as ranks of one machine do, `one` chooses it, and
+// "gpu" means all. INVALID_ARGUMENT (a usage error): an invalid name, or an option that needs a device, without one.
+// FAILED_PRECONDITION, UNAVAILABLE: there is no such device here; the message has the reason and the remedy.
 StatusOr<TrainingDevice> DeviceOf(const DeviceOptions& options, const ChooseOne& one = nullptr);
 
-// The arguments that give these options again, with a blank before; "" where nothing was said.
+// The arguments that reproduce these options, with a blank before; "" for the defaults.
 std::string ShellArguments(const DeviceOptions& options);
 
 }  // namespace rivulet

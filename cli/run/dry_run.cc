@@ -26,7 +26,7 @@ double SecondsSince(SteadyClock::time_point begin) {
   return std::chrono::duration<double>(SteadyClock::now() - begin).count();
 }
 
-// What a task over these examples takes. A short one is tried again: the first compiles its programs.
+// The time of a task over these examples. A short one is repeated: the first compiles its programs.
 StatusOr<double> TaskSeconds(const std::shared_ptr<PassPrograms>& programs, const Plan& plan, const Model& model,
                              const std::shared_ptr<const Dataset>& data, std::span<const uint32_t> share) {
   RIVULET_ASSIGN_OR_RETURN(const auto decoder, ExampleDecoder::Create(plan.features()));
@@ -54,7 +54,7 @@ StatusOr<double> TaskSeconds(const std::shared_ptr<PassPrograms>& programs, cons
   return seconds;
 }
 
-// How long a run would last.
+// The duration of a run.
 struct Duration {
   double task = 0, evaluation = 0;  // of one of each
   int64_t evaluations = 0;
@@ -67,7 +67,7 @@ StatusOr<Duration> Estimate(RunSetup& setup, const std::shared_ptr<PassPrograms>
   RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, setup.plan());
   RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Dataset> data, setup.training_data());
   RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Model> model, InitialModel(*plan, scenario.run.seed));
-  // The client with the most examples, and of its task as much as the mean client has.
+  // The time of the client with the most examples, scaled to the mean client's number of examples.
   int64_t largest = 0;
   for (int64_t client = 1; client < shares.size(); ++client) {
     if (shares.ExamplesOf(client).size() > shares.ExamplesOf(largest).size()) largest = client;
@@ -83,7 +83,7 @@ StatusOr<Duration> Estimate(RunSetup& setup, const std::shared_ptr<PassPrograms>
     duration.evaluations = (scenario.run.rounds + every - 1) / every;
     const auto begin = SteadyClock::now();
     RIVULET_RETURN_IF_ERROR(evaluator->Evaluate(*model).status());
-    // Each of the models that the server has.
+    // For each of the server's models.
     RIVULET_ASSIGN_OR_RETURN(const Composition composition, Compose(scenario, *plan->layout()));
     RIVULET_ASSIGN_OR_RETURN(const auto optimizer, ServerOptimizer::Create(composition.server_optimizer));
     duration.evaluation = SecondsSince(begin) * static_cast<double>(1 + optimizer->Models().size());
@@ -116,7 +116,7 @@ Status DryRun(const Scenario& given, int workers, bool json) {
   RIVULET_ASSIGN_OR_RETURN(const PlannedMemory task, PlanMemory(*programs, TaskKind::kTrain, most));
   const ModelLayout& layout = *(*plan)->layout();
   const int64_t update_bytes = MostUpdateValues((*plan)->aggregation()) * static_cast<int64_t>(sizeof(float));
-  // More sites than cores hold no sums. The base model is there once for all.
+  // Sites beyond the number of cores have no sums. The base model is shared by all.
   const int64_t sums = SumBytes((*plan)->aggregation());
   const int64_t memory = task.model + workers * (task.vectors + task.program) + std::min(workers, cores) * sums;
   const int64_t tasks = scenario.run.rounds * scenario.server.clients_per_round;

@@ -7,7 +7,7 @@
 
 namespace rivulet {
 
-// Prints it for so many workers; 0: one per core. Makes data that is generated, deals it out, compiles the client's
+// Prints it for so many workers; 0: one per core. Generates missing data, divides it, compiles the client's
 // programs, trains one client and measures the initial model; writes no history. Errors as RunSetup, PlanMemory and
 // Trainer.
 Status DryRun(const Scenario& scenario, int workers, bool json);

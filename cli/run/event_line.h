@@ -1,5 +1,5 @@
 // Event output of a long-lived process with --json: one JSON object per line on stdout, "event" first, then the event's
-// fields. `rivulet up` draws its picture from these lines, and other programs may too.
+// fields. `rivulet up` draws its display from these lines, and other programs may too.
 #pragma once
 
 #include <string>

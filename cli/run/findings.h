@@ -12,12 +12,12 @@ namespace rivulet {
 class Findings {
  public:
   void Good(std::string what, std::string text);
-  // Nothing is wrong yet.
+  // Adds a warning: nothing is wrong yet.
   void Soon(std::string what, std::string text);
-  // `status` has the failure and usually the remedy; `mend` adds a remedy that it cannot know.
+  // Adds a fault: `status` has the failure and usually the remedy; `mend` adds a remedy that it cannot contain.
   void Wrong(std::string what, const Status& status, std::string mend = "");
 
-  // On stdout, a line or an object each. FAILED_PRECONDITION: something is wrong; how many of how many.
+  // Prints all findings on stdout, a line or an object each. FAILED_PRECONDITION: how many of how many checks failed.
   Status Print(bool json) const;
 
  private:

@@ -24,7 +24,7 @@ Status GpuTrace::Finish() {
   if (recording_ == nullptr) return absl::OkStatus();
   RIVULET_ASSIGN_OR_RETURN(const std::vector<GpuActivity> activities, std::move(*recording_).Stop());
   recording_.reset();
-  // Kernels of a graph bear no labels of nodes: their own names tell what they are.
+  // A graph's kernels have no node labels: their own names identify them.
   TraceGpu(activities, nullptr, 0, *tracer_);
   return absl::OkStatus();
 }

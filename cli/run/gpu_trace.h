@@ -16,7 +16,7 @@ class GpuTrace {
   // Starts recording if there are a tracer and a device. A failure is passed to `note`, and is no error.
   static GpuTrace Start(Tracer* tracer, const TrainingDevice& device,
                         const std::function<void(const std::string&)>& note);
-  // Writes all that was recorded. Devices are idle, and the trace is open.
+  // Writes all records. Call it while devices are idle and the trace is open.
   Status Finish();
 
  private:

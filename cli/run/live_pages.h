@@ -9,30 +9,30 @@
 
 namespace rivulet {
 
-// Calls: Create Observe Begin End. Of a command that got no --http it is there and does nothing.
+// Calls: Create Observe Begin End. Without --http it exists and does nothing.
 class LivePages {
  public:
-  // Takes the port. Errors as HttpServer::Create. `tell` hears sentences for the log, on any thread. The revocation
-  // list is kept beside the history `db`.
+  // Binds the port. Errors as HttpServer::Create. `tell` receives log messages, on any thread. The revocation list is
+  // stored beside the history `db`.
   static StatusOr<std::unique_ptr<LivePages>> Create(HttpOptions options, const std::string& db, int64_t rounds,
                                                      std::function<void(const std::string& sentence)> tell);
 
-  // Adds to what `observer` does already. This must outlive the coordinator.
+  // Adds its handlers to those of `observer`. This must outlive the coordinator.
   void Observe(CoordinatorObserver& observer);
-  // Serves the history at `db`, with the run of this id as what goes on; "": none does, and rows show when rounds
-  // close. Gives the address of its page; "" without --http.
+  // Serves the history at `db`, with the run of this id as the live one; "": none is live, and rounds appear with their
+  // rows. Gives the address of its page; "" without --http.
   StatusOr<std::string> Begin(const std::string& db, const std::string& run_id);
   // Shows viewers the end of the run, and that the pages end with the process.
   void End(const Status& status, const std::string& db);
 
-  // For other pages of the process, before Begin; null without --http.
+  // The server, for other pages of the process, before Begin; null without --http.
   HttpServer* server() { return server_.get(); }
 
  private:
   explicit LivePages(int64_t rounds) : live_(rounds) {}
 
   LiveRun live_;
-  std::unique_ptr<HttpServer> server_;  // after what it shows, so that it goes first
+  std::unique_ptr<HttpServer> server_;  // after the members it shows, so that it is destroyed first
 };
 
 }  // namespace rivulet

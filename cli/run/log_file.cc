@@ -28,7 +28,7 @@ class RotatingLog final : public LogFile {
     constexpr char kText[] = "%Y-%m-%dT%H:%M:%S.%eZ %v", kJson[] = R"({"at":"%Y-%m-%dT%H:%M:%S.%eZ",%v)";
     logger_.set_pattern(json ? kJson : kText, spdlog::pattern_time_type::utc);
     logger_.flush_on(spdlog::level::info);
-    // Its own words on what cannot be written would go to stderr, a line a second.
+    // The library would print its own messages about failed writes to stderr, a line a second.
     logger_.set_error_handler([](const std::string&) {});
   }
 
@@ -40,7 +40,7 @@ class RotatingLog final : public LogFile {
     std::string line;
     if (json_) {
       told.insert(told.begin(), {{"level", entry.level}, {"source", entry.source}, {"message", entry.message}});
-      line = JsonObject(told).substr(1);  // its opening brace stands before the time
+      line = JsonObject(told).substr(1);  // its opening brace is before the time
     } else {
       line = fmt::format("{} {}: {}", entry.level, entry.source, OneLine(entry.message));
       for (const auto& [name, cell] : told) line += fmt::format(" {}={}", name, OneLine(Text(cell)));
@@ -77,7 +77,7 @@ StatusOr<std::shared_ptr<LogFile>> LogFile::Open(const LogOptions& options) {
                               options.path);
   }
   const size_t bytes = static_cast<size_t>(options.megabytes.value_or(kMegabytes)) * 1'000'000;
-  // Who takes part, and what went wrong there, is nobody else's on the machine.
+  // The names of clients and their faults must not be readable by other users of the machine.
   spdlog::file_event_handlers handlers;
   handlers.after_open = [](const spdlog::filename_t&, std::FILE* file) { (void)fchmod(fileno(file), 0600); };
   try {

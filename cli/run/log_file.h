@@ -21,7 +21,7 @@ struct LogOptions {
 // --log, --log-json and --log-megabytes.
 void AddLogOptions(Command& command, LogOptions* options);
 
-// Fields of an event beside its sentence: "run_id", "round", "client_id", "task_id" and other counts. Nulls are left
+// An event's fields besides its message: "run_id", "round", "client_id", "task_id" and other counts. Nulls are left
 // out.
 struct LogEntry {
   std::string level = "info";  // info, warning, error
@@ -30,11 +30,11 @@ struct LogEntry {
   Fields fields = {};
 };
 
-// Thread-safe. Lines that cannot be written, as on a full disk, are lost, and the next line is tried again: no work
-// ends because of a log. Mode 0600.
+// A log file. Thread-safe. Lines that cannot be written, as on a full disk, are lost, and the next line is tried again:
+// a log never ends any work. Mode 0600.
 class LogFile {
  public:
-  // Null without a path. Usage errors. FAILED_PRECONDITION: the file cannot be opened, and why.
+  // Null without a path. Usage errors. FAILED_PRECONDITION: the file cannot be opened, with the reason.
   static StatusOr<std::shared_ptr<LogFile>> Open(const LogOptions& options);
   virtual ~LogFile() = default;
   virtual void Write(const LogEntry& entry) = 0;

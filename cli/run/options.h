@@ -16,24 +16,24 @@ struct ScenarioOptions {
   std::string scenario;
   std::vector<std::string> sets;  // KEY=VALUE
   std::optional<int64_t> rounds, seed;
-  std::string kernels;  // "native", "portable"; "": as the scenario says
+  std::string kernels;  // "native", "portable"; "": by the scenario
   std::string db = "./rivulet.sqlite";
   std::string resume;
-  ScenarioPart part = ScenarioPart::kAll;  // of the scenario that the command uses
+  ScenarioPart part = ScenarioPart::kAll;  // the part of the scenario that the command uses
 };
 
-// Declares SCENARIO.toml, --set, --rounds, --seed, --kernels and --db. `optional`: the scenario may be left out; this
-// is the help for that case.
+// Declares SCENARIO.toml, --set, --rounds, --seed, --kernels and --db. `optional`: the help of an optional scenario;
+// "": it is required.
 void AddScenarioSettings(Command& command, ScenarioOptions* options, const std::string& optional = "");
 // The same and --resume.
 void AddScenarioOptions(Command& command, ScenarioOptions* options, const std::string& optional = "");
 
-// The scenario with --set, --rounds and --seed applied; by its file, or by its name where it comes with the program
-// (shipped_scenarios.h); of a resumed run what it goes on with (ScenarioToResume). What the file
-// or the options say wrongly is a usage error; a missing file or run is not.
+// The scenario with --set, --rounds and --seed applied: by its file, by the name of a shipped one
+// (shipped_scenarios.h), or for a resumed run as in ScenarioToResume. A mistake in the file or the options is a usage
+// error; a missing file or run is not.
 StatusOr<Scenario> LoadScenario(const ScenarioOptions& options);
 
-// The arguments that give these options again, for a shell: "s.toml --set 'a=b c' --db x.sqlite". `resume` replaces
+// The arguments that reproduce these options, for a shell: "s.toml --set 'a=b c' --db x.sqlite". `resume` replaces
 // --resume.
 std::string ShellArguments(const ScenarioOptions& options, const std::string& resume);
 // The same for exec.

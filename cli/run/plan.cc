@@ -1,4 +1,4 @@
-// rivulet plan: what the clients of a run are given to do, as a file that can be looked at before anybody runs it.
+// rivulet plan: the clients' work in a run, as a file that can be inspected before it is run.
 #include "federated/plan/plan.h"
 
 #include <fmt/format.h>
@@ -56,7 +56,7 @@ std::string FeatureText(const FeatureSpec& feature) {
   return fmt::format("{} {}{}", feature.feature, encoding, feature.shape.ToString());
 }
 
-// Ops by type, each once: what a graph from somebody else can do is what its ops can.
+// Ops by type, each once: they limit the effects of a foreign graph.
 std::string OpsText(const std::shared_ptr<const Graph>& graph) {
   return graph == nullptr ? "none" : Join(OpsOf(*graph), ", ");
 }
@@ -157,14 +157,14 @@ Status ShowPlanFile(const PlanShowOptions& options) {
 Status SignPlan(const PlanSignOptions& options) {
   FileSystem& fs = FileSystem::Default();
   RIVULET_ASSIGN_OR_RETURN(std::string bytes, fs.ReadAll(options.file));
-  // What cannot be run is not worth a signature.
+  // An invalid plan must not be signed.
   const Status opened = Plan::Open(bytes).status();
   if (!opened.ok()) return Annotate(opened, options.file);
   RIVULET_RETURN_IF_ERROR(CheckPrivate(options.key));
   RIVULET_ASSIGN_OR_RETURN(const std::string pem, fs.ReadAll(options.key));
   RIVULET_ASSIGN_OR_RETURN(const KeyHandle key, ReadKey(pem, options.key));
   RIVULET_ASSIGN_OR_RETURN(const std::string author, AuthorOf(key.get(), options.key));
-  const std::string_view unsigned_plan = SignatureOf(bytes).plan;  // an older signature goes
+  const std::string_view unsigned_plan = SignatureOf(bytes).plan;  // an older signature is dropped
   RIVULET_ASSIGN_OR_RETURN(const std::string signature, Sign(key.get(), unsigned_plan));
   RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan,
                            Plan::Open(WithSignature(unsigned_plan, author, signature)));

@@ -1,5 +1,5 @@
-// rivulet preflight: what can be found out before a coordinator is started for months, with a run or without one that
-// it is to wait for. A client has the same as `rivulet client --preflight`.
+// rivulet preflight: all checks that are possible before a coordinator is started for months, with a run or without
+// one. `rivulet client --preflight` is the client's counterpart.
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <sys/socket.h>
@@ -35,7 +35,7 @@ struct PreflightOptions {
   bool json = false;
 };
 
-// Somebody may take the port between this and the start; who has it now is what people want to know.
+// Another process may take the port between this check and the start; the check finds one that has it now.
 Status TryToListen(const NetworkAddress& address) {
   addrinfo hints = {}, *found = nullptr;
   hints.ai_socktype = SOCK_STREAM;
@@ -71,7 +71,7 @@ void LookAtDiskOf(const std::string& db, int64_t wanted, Findings& findings) {
   LookAtDisk(FolderOf(db), wanted, "put the history elsewhere with --db", findings);
 }
 
-// Each part that a run needs, up to the first that is wrong: those behind it are made of it.
+// Checks each part that a run needs, up to the first fault: later parts depend on it.
 void LookAtRun(const PreflightOptions& options, Findings& findings) {
   StatusOr<Scenario> scenario = LoadScenario(options.run);
   if (!scenario.ok()) return findings.Wrong("scenario", scenario.status());
@@ -92,7 +92,7 @@ void LookAtRun(const PreflightOptions& options, Findings& findings) {
   evaluator.ok()
       ? findings.Good("data", *evaluator == nullptr ? "the scenario names no test set" : "the test set can be read")
       : findings.Wrong("data", evaluator.status());
-  // Versions on disk: with `last` two and one that is being written.
+  // Versions on disk: two with `last`, and one that is being written.
   const int64_t kept = scenario->run.keep_models == "all" ? scenario->run.rounds : 3;
   LookAtDiskOf(options.run.db, kLeastFree + kept * model, findings);
   LookAtMemory(kLeastFree + 4 * model, findings);  // two versions, their sum, an update

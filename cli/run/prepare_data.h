@@ -6,8 +6,8 @@
 
 namespace rivulet {
 
-// PrepareData (setup/data.h), which says that it generates and how far it is, and which Ctrl-C stops.
-// Before any Interrupt of the caller's.
+// PrepareData (setup/data.h) with messages, progress, and a stop by Ctrl-C. Call it before the caller creates an
+// Interrupt.
 Status PrepareDataHere(const Scenario& scenario);
 
 }  // namespace rivulet

@@ -22,7 +22,7 @@ std::string_view TimeOf(const EventRow& event) {  // of the day, UTC
 std::string EvaluationLine(const EvaluationReport& report) {
   if (!report.reason.empty())
     return fmt::format("round {} was not measured by clients: {}", report.round, OneLine(report.reason));
-  // "evaluate/loss" of the model, "personal/loss" of clients' own.
+  // "evaluate/loss" is of the model, "personal/loss" of clients' own models.
   constexpr std::string_view kPrefix = "evaluate/";
   std::string text;
   for (const auto& [name, value] : report.federated) {
@@ -107,7 +107,7 @@ std::string RoundTracker::Line(int64_t round, double within, size_t columns, con
   } else if (const std::optional<double> left = SecondsLeft(within)) {
     time = fmt::format(" ETA {}", FormatDuration(*left));
   }
-  // From all of it to the number of the round alone; a line that wraps would be drawn anew below itself, again and
+  // From the full line to the round's number alone; a line that wraps would be redrawn below itself again and
   // again.
   const std::string all[] = {head + bar(20) + accuracy + loss + others_ + devices + time + more,
                              head + bar(20) + accuracy + loss + others_ + devices + time,
@@ -156,8 +156,8 @@ void RoundProgress::Folded(int64_t round, int64_t folded, int64_t selected) {
   Draw(tracker_.Line(round, within, TerminalColumns(), fmt::format("  {}/{} clients", folded, selected)));
 }
 
-// A round goes on without a client whose data is broken, and whoever made the data wants to know. Each is told of once,
-// and of many not all: the history names them. Where events are heard, they tell it.
+// A round continues without a client whose data are broken, and their owner should know. Each client is reported once,
+// and of many only some: the history names them all. If events are observed, they report it.
 void RoundProgress::TellLost(const RoundReport& report) {
   constexpr size_t kMost = 20;
   if (hears_events_) return;
@@ -183,7 +183,7 @@ void RoundProgress::Round(const RoundReport& report) {
     fmt::print(stderr, "{}\n", tracker_.Line(report.round, 0));
   } else {
     const bool last = report.round == tracker_.rounds();
-    // Of many a second some stay; the last is the line that is left, and where a sentence follows it stays too.
+    // With many rounds a second only some lines stay; the last one does, also if a message follows it.
     const bool some = Clock::now() - stayed_ >= std::chrono::milliseconds(100);
     const bool stays = !last && (some || !report.ends_early.empty());
     if (stays) {
@@ -217,7 +217,7 @@ void RoundProgress::Event(const EventRow& event) {
     }
     losses_ = 0;
   }
-  if (event.source == "round") return;  // the round's own line says it
+  if (event.source == "round") return;  // the round's own line reports it
   if (event.level == "info" && CurrentProgressStyle() == ProgressStyle::kQuiet) return;
   Say(fmt::format("{} {}", TimeOf(event), OneLine(event.message)));
 }

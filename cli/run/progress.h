@@ -1,5 +1,5 @@
 // Progress of a run on stderr. A terminal shows a line per finished round and one updating line below them; otherwise
-// there is a line per round. With --progress json it is an object a line, with --quiet only errors.
+// there is a line per round. With --progress json it is an object per line, with --quiet only errors.
 //
 //   round 11/50 accuracy 0.9698  test loss 0.1071
 //   round 12/50 [#####---------------] accuracy 0.9712  test loss 0.1034  ETA 34 s
@@ -21,19 +21,19 @@
 namespace rivulet {
 
 // "round 3, measured by 10 clients: accuracy 0.9312 (0.8800 to 0.9700), loss 0.2310 (0.1500 to 0.4100)": over all their
-// examples, and from p10 to p90 of the clients; or why it was not measured.
+// examples, and from p10 to p90 of the clients; or the reason why it was not measured.
 std::string EvaluationLine(const EvaluationReport& report);
 
-// What is known of a run under way, as one line. Not thread-safe.
+// State of a running run, as one line. Not thread-safe.
 class RoundTracker {
  public:
   explicit RoundTracker(int64_t rounds) : rounds_(rounds), start_(Clock::now()) {}
   void Round(const RoundReport& committed);
-  // `within`: how much of the round after the last one is done, 0 to 1.
-  // `columns`: at most so many characters, what matters least is left out first; 0: all of it, however long. `more` is
-  // what is left out before anything else.
+  // `within`: the finished fraction of the round after the last one, 0 to 1. `columns`: the most
+  // characters; the least important parts are left out first; 0: no limit. `more` is left out before all
+  // others.
   std::string Line(int64_t round, double within, size_t columns = 0, const std::string& more = "") const;
-  // What the last round came to, without a bar; at most so many characters.
+  // The results of the last round, without a bar; at most so many characters.
   std::string Measured(size_t columns) const;
   // The same as a JSON object, for --progress json.
   std::string Json(int64_t round) const;
@@ -52,11 +52,11 @@ class RoundTracker {
   const Clock::time_point start_;
   int64_t round_ = 0, rounds_seen_ = 0;
   std::optional<double> accuracy_, loss_, virtual_seconds_;
-  bool tested_ = false;  // loss_ is of the test set, and not of training
-  std::string others_;   // what was measured on other sets than the test set
+  bool tested_ = false;  // loss_ is of the test set, not of training
+  std::string others_;   // measures on other sets than the test set
 };
 
-// Thread-safe.
+// Printer of a run's progress. Thread-safe.
 class RoundProgress {
  public:
   explicit RoundProgress(int64_t rounds) : terminal_(StderrIsTerminal()), tracker_(rounds) {}
@@ -65,11 +65,11 @@ class RoundProgress {
   void Folded(int64_t round, int64_t folded, int64_t selected);
   void Round(const RoundReport& report);
   void Evaluation(const EvaluationReport& report);
-  // A sentence that stays, above the line that moves.
+  // Prints a message that stays, above the updating line.
   void Note(const std::string& sentence);
-  // Ends the line that moves; later calls begin a new one.
+  // Ends the updating line; later calls begin a new one.
   void Finish();
-  // A line with its time, for whoever watches a coordinator. Of what one round lost some are named, and then how many.
+  // Prints a line with its time, for operators. Of one round's losses some are named, and the others counted.
   void Event(const EventRow& event);
   void Observe(CoordinatorObserver& observer);  // must outlive the coordinator
 
@@ -85,10 +85,10 @@ class RoundProgress {
   RoundTracker tracker_ GUARDED_BY(mutex_);
   Clock::time_point drawn_ GUARDED_BY(mutex_), stayed_ GUARDED_BY(mutex_);
   std::optional<int64_t> losing_round_ GUARDED_BY(mutex_);
-  int64_t losses_ GUARDED_BY(mutex_) = 0;  // of that round, one after the other
+  int64_t losses_ GUARDED_BY(mutex_) = 0;  // of that round, so far
   bool hears_events_ GUARDED_BY(mutex_) = false;
-  std::set<std::string> told_lost_ GUARDED_BY(mutex_);  // where no events tell of them
-  bool open_ GUARDED_BY(mutex_) = false;                // a line without its end is on the terminal
+  std::set<std::string> told_lost_ GUARDED_BY(mutex_);  // reported without events
+  bool open_ GUARDED_BY(mutex_) = false;                // an unfinished line is on the terminal
 };
 
 }  // namespace rivulet

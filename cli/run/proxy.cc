@@ -9,7 +9,7 @@
 namespace rivulet {
 namespace {
 
-// In small letters first, as curl does.
+// Lower case first, as in curl.
 std::string_view FirstOf(const std::array<const char*, 2>& names) {
   for (const char* name : names) {
     const char* const value = std::getenv(name);
@@ -22,7 +22,7 @@ bool SameLetters(std::string_view a, std::string_view b) {
   return std::ranges::equal(a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
 }
 
-// "example.org" and ".example.org" name the host and all below it.
+// "example.org" and ".example.org" match the host and all its subdomains.
 bool Names(std::string_view entry, std::string_view host) {
   if (entry == "*") return true;
   if (entry.starts_with('.')) entry.remove_prefix(1);
@@ -50,7 +50,7 @@ StatusOr<std::string> ProxyFor(const NetworkAddress& address) {
   if (host.starts_with(kScheme)) host.remove_prefix(kScheme.size());
   while (host.ends_with('/')) host.remove_suffix(1);
   const std::string_view port = host.substr(host.rfind('@') == std::string_view::npos ? 0 : host.rfind('@') + 1);
-  if (!ParseAddress(port).ok()) {  // the password, if there is one, is not repeated
+  if (!ParseAddress(port).ok()) {  // the password, if any, is not repeated
     return InvalidArgument("https_proxy names '{}', and a proxy is http://HOST:PORT or http://USER:PASSWORD@HOST:PORT",
                            port.substr(0, 80));
   }

@@ -7,9 +7,9 @@
 
 namespace rivulet {
 
-// "http://[USER:PASSWORD@]HOST:PORT" of https_proxy or HTTPS_PROXY, by which `address` is to be reached; "": directly,
-// as loopback always is, and what no_proxy (NO_PROXY) names: hosts, ends of hosts, or "*". INVALID_ARGUMENT: a proxy of
-// another kind.
+// The proxy "http://[USER:PASSWORD@]HOST:PORT" of https_proxy or HTTPS_PROXY for `address`. "": a direct connection,
+// always for loopback, and for addresses in no_proxy (NO_PROXY): hosts, suffixes of hosts, or "*". INVALID_ARGUMENT: a
+// proxy of another kind.
 StatusOr<std::string> ProxyFor(const NetworkAddress& address);
 
 }  // namespace rivulet

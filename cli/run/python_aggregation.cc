@@ -29,7 +29,7 @@ constexpr char kPythonVariable[] = "RIVULET_PYTHON";
 
 using SteadyClock = std::chrono::steady_clock;
 
-// The file that the process writes its answer into.
+// The file for the process's answer.
 class AnswerFile {
  public:
   static StatusOr<AnswerFile> Create(size_t bytes) {
@@ -65,7 +65,7 @@ std::string PythonInterpreter() {
   return named != nullptr && *named != '\0' ? named : "python3";
 }
 
-// What the process said of a call: OK, or the sentence of its error.
+// The process's answer to a call: OK, or its error.
 Status StatusOfAnswer(const std::string& line) {
   const StatusOr<Json> answer = Json::Parse(line);
   if (!answer.ok()) return Internal("the aggregation's process answered '{}'", Shortened(line));
@@ -110,7 +110,7 @@ StatusOr<Scenario> LoadScenario(const ScenarioOptions& options, const AggregateO
   }
   external.resume = options.resume;
   external.sets.emplace_back(fmt::format("algorithm.name=\"{}\"", kExternalRule));
-  // Who gives a pickled one says what it is called.
+  // The name of a pickled function is given separately.
   if (!aggregate.function.ends_with(kPickleEnding))
     external.sets.emplace_back(fmt::format("algorithm.function={}", TomlString(aggregate.function)));
   return LoadScenario(external);
@@ -173,7 +173,7 @@ Status PythonAggregation::Spawn() {
   pid_ = fork();
   const int error = errno;
   if (pid_ == 0) {
-    setpgid(0, 0);  // a terminal's Ctrl-C is this process's to handle, which commits what is complete
+    setpgid(0, 0);  // this process handles the terminal's Ctrl-C, and commits complete work first
     std::signal(SIGPIPE, SIG_DFL);
     dup2(in[0], STDIN_FILENO);
     dup2(out[1], STDOUT_FILENO);

@@ -18,32 +18,32 @@ namespace rivulet {
 
 struct AggregateOptions {
   std::string function;            // "robust:trimmed", or the file of a pickled one; "": the scenario's own rule
-  std::optional<int64_t> seconds;  // that a call may last
+  std::optional<int64_t> seconds;  // time limit of a call
 };
 void AddAggregateOptions(Command& command, AggregateOptions* options);
-// " --aggregate robust:trimmed" for a shell; "" where it is not given.
+// " --aggregate robust:trimmed" for a shell; "" without the option.
 std::string ShellArguments(const AggregateOptions& options);
 
-// The scenario that `options` name, aggregated by the function where there is one. Usage errors: an algorithm that the
-// function would replace; a run that needs a function and is given none.
+// The scenario of `options`, with the function as its aggregation, if given. Usage errors: an algorithm that the
+// function would replace; a run that needs a function without one.
 StatusOr<Scenario> LoadScenario(const ScenarioOptions& options, const AggregateOptions& aggregate);
 
-// Of a run whose plan was built before. Usage errors: a plan that needs a function and is given none, or another one
-// than it names; a function beside another plan.
+// Checks a run with an existing plan. Usage errors: a plan that needs a function without one, or with another one; a
+// function beside any other plan.
 Status CheckFunctionOfPlan(const Scenario& scenario, const AggregateOptions& aggregate);
-// The refusal of a run that operators submit: a coordinator that takes such runs calls no functions.
+// Refuses a function in a run that operators submit: a coordinator for such runs calls no functions.
 Status RefuseSubmittedFunction(const std::string& scenario);
 
 class PythonAggregation final : public ExternalAggregation {
  public:
-  // Starts the process and has it import the function. Null: there is none to start. The variable RIVULET_PYTHON names
-  // another interpreter than python3. NOT_FOUND, INVALID_ARGUMENT: what went wrong there, in its words.
+  // Starts the process, which imports the function. Null: no function is given. The variable RIVULET_PYTHON names
+  // another interpreter than python3. NOT_FOUND, INVALID_ARGUMENT: the process's error, in its words.
   static StatusOr<std::shared_ptr<PythonAggregation>> Start(const AggregateOptions& options);
   ~PythonAggregation() override;  // ends the process
   PythonAggregation(const PythonAggregation&) = delete;
   PythonAggregation& operator=(const PythonAggregation&) = delete;
 
-  // The run of this history is aggregated by it from now on.
+  // Aggregates this history's run from now on.
   void BeginRun(const std::string& db, const std::string& run_id) EXCLUDES(mutex_);
   Status Aggregate(const ExternalRequest& request, std::span<float> out) override EXCLUDES(mutex_);
 
@@ -51,7 +51,7 @@ class PythonAggregation final : public ExternalAggregation {
   explicit PythonAggregation(const AggregateOptions& options);
   Status Spawn() REQUIRES(mutex_);
   void End() REQUIRES(mutex_);
-  // One line to the process and the one that it answers, within so many milliseconds.
+  // Sends one line to the process and gives its answer, within so many milliseconds.
   StatusOr<std::string> Ask(const std::string& line, int64_t milliseconds) REQUIRES(mutex_);
   Status Lost() REQUIRES(mutex_);  // how the process ended
 

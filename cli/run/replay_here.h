@@ -6,7 +6,7 @@
 
 namespace rivulet {
 
-// Replay, which tells how many versions have come out as recorded.
+// Replay that prints how many versions were reproduced so far.
 StatusOr<ReplayResult> ReplayHere(ReplayOptions options);
 
 }  // namespace rivulet

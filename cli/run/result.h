@@ -8,7 +8,7 @@
 
 namespace rivulet {
 
-// "test accuracy 0.9712", the other metrics, where model and history are; with `json` one object instead.
+// "test accuracy 0.9712", the other metrics, the places of model and history; with `json` one object instead.
 Status PrintResult(const std::string& db, const std::string& run_id, bool json);
 
 // The error that ends an interrupted run: names the round reached and the command line that resumes it.

@@ -1,4 +1,4 @@
-// rivulet scenarios: those that come with the program. rivulet new: a scenario of one's own to begin with.
+// rivulet scenarios: the shipped scenarios. rivulet new: a new scenario to start from.
 #include <memory>
 
 #include "cli/command.h"

@@ -6,7 +6,7 @@
 namespace rivulet {
 namespace {
 
-// The command of `rivulet ca` for a role: nodes of a federation get a kit, which starts by itself.
+// The command of `rivulet ca` for a role: nodes of a federation get a kit with a start script.
 const char* MadeBy(Role role) {
   const bool has_kit = role == Role::kClient || role == Role::kAggregator || role == Role::kCoordinator;
   return has_kit ? "kit" : "issue";

@@ -20,7 +20,7 @@ struct SecurityOptions {
 };
 
 void AddSecurityOptions(Command& command, SecurityOptions* options);
-// " --tls DIR" or " --insecure", as they were given.
+// " --tls DIR" or " --insecure", as given.
 std::string ShellArguments(const SecurityOptions& options);
 
 struct Security {
@@ -28,14 +28,14 @@ struct Security {
   std::string name;  // the id in the certificate; "" without
   // Present faults of the folder, a sentence each, for `rivulet status`; null without certificates.
   std::function<std::vector<std::string>()> warnings = nullptr;
-  // As it is now, which secure aggregation proves keys by; null without certificates.
+  // Its present identity, by which secure aggregation proves keys; null without certificates.
   std::function<std::shared_ptr<const NodeIdentity>()> identity = nullptr;
 };
-// For a node of `role` that listens on `address`, or calls it. `tell` hears sentences for the log: of a certificate
-// that ends soon, of one that was replaced, of who was refused; on any thread. Usage errors: neither of the two or
-// both, or an address beyond loopback with only one --insecure. Otherwise what is wrong with the folder. The last good
-// revocation list is kept as `lists_beside`.revoked-DIGITS.crl (certificates/revocation_record.h); "": in memory alone,
-// of a command that ends at once.
+// For a node of `role` that listens on `address`, or calls it. `tell` receives log messages: certificates that end soon
+// or were replaced, refused callers; on any thread. Usage errors: neither of the two options or both, or an address
+// beyond loopback with only one --insecure. Other errors are faults of the folder. The last valid revocation list is
+// stored as `lists_beside`.revoked-DIGITS.crl (certificates/revocation_record.h); "": in memory alone, for a command
+// that ends at once.
 StatusOr<Security> SecurityOf(const SecurityOptions& options, Role role, const NetworkAddress& address,
                               const std::string& lists_beside, std::function<void(const std::string& sentence)> tell);
 

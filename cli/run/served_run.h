@@ -14,31 +14,31 @@
 
 namespace rivulet {
 
-// As a JSON line on stdout.
+// Prints it as a JSON line on stdout.
 void PrintEventRow(const EventRow& event);
-// To `progress`, or, with `json`, to stdout. `progress` must outlive the run.
+// Prints to `progress` or, with `json`, to stdout. `progress` must outlive the run.
 CoordinatorObserver ObserveRun(RoundProgress& progress, bool json);
 
-// Events of `observer` go to the log too; null: to none.
+// Sends events of `observer` to the log too; null: there is none.
 void LogTo(const std::shared_ptr<LogFile>& log, CoordinatorObserver& observer);
 
 struct ServedRunOptions {
   Scenario scenario;
   std::shared_ptr<const Plan> plan;  // built elsewhere; null: from the scenario, or stored by the resumed run
-  std::string arrays = {};           // the file of model.arrays, where it came with the plan; "": it is read
+  std::string arrays = {};           // the file of model.arrays, if it came with the plan; "": it is read
   std::string db, resume;
   CoordinatorObserver observer;
   Instruments instruments;
   std::function<std::shared_ptr<const NodeIdentity>()> identity = nullptr;  // CoordinatorOptions'
 };
 struct ServedRun {
-  std::shared_ptr<Evaluator> evaluator;  // these two outlive the coordinator
+  std::shared_ptr<Evaluator> evaluator;  // both outlive the coordinator
   std::shared_ptr<ServerTraining> training;
   std::shared_ptr<Coordinator> coordinator;
 };
-// Makes plan, model, evaluator and what trains on the server's own data, and the coordinator. Clients' training data
-// stays with the clients, and the model as it was read is not needed while the run goes on. Errors name the scenario
-// where its model is at fault.
+// Makes plan, model, evaluator, the training on the server's own data, and the coordinator. Clients' training
+// data stay with the clients, and the original model is freed. Errors name the scenario if its model is at
+// fault.
 StatusOr<ServedRun> MakeServedRun(ServedRunOptions options);
 
 }  // namespace rivulet

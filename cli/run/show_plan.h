@@ -12,10 +12,10 @@
 
 namespace rivulet {
 
-// The plan of the first task that the coordinator has for the caller of `request`, waiting for one as a client does;
-// `tell` hears what for. The task is not begun: it stays the caller's for its lease. ABORTED: the run is over.
-// CANCELLED after Stop. FAILED_PRECONDITION: the plan has more than `memory_budget` bytes (0: kMaxPlanBytes). Otherwise
-// the coordinator's error, or Plan::Open's.
+// The plan of the coordinator's first task for the caller of `request`, after a wait like a client's; `tell` receives
+// the reason of the wait. The task is not begun: it stays the caller's for its lease. ABORTED: the run is over.
+// CANCELLED after Stop. FAILED_PRECONDITION: the plan has more than `memory_budget` bytes (0: kMaxPlanBytes). Other
+// errors are the coordinator's, or Plan::Open's.
 StatusOr<std::shared_ptr<const Plan>> OfferedPlan(CoordinatorApi& api, StopSignal& stop, const PollRequest& request,
                                                   int64_t memory_budget,
                                                   const std::function<void(const std::string& sentence)>& tell);

@@ -1,5 +1,5 @@
-// rivulet simulate: a federated run in one process, or one whose virtual clients other processes train too; or a stored
-// one done again to verify it.
+// rivulet simulate: a federated run in one process, or one with virtual clients in other processes too; or a stored
+// run, repeated to verify it.
 #include <memory>
 
 #include "cli/command.h"
@@ -44,7 +44,7 @@ struct SimulateOptions {
   TraceOptions trace;
 };
 
-// Of a call that goes on with a run: what it must say again.
+// The options that the command must repeat to resume a run.
 std::string MoreArguments(const SimulateOptions& options) {
   std::vector<std::string> more;
   if (options.workers) more.push_back(fmt::format("--workers {}", *options.workers));
@@ -71,7 +71,7 @@ Status ShowPages(LivePages& pages, const SimulateOptions& options, const std::st
   return absl::OkStatus();
 }
 
-// The history is only read: a run that comes out otherwise is no reason to change what is recorded of it.
+// The history is only read: a replay that differs must not change the record.
 Status ReplayRun(const SimulateOptions& options) {
   if (!options.run.resume.empty()) return UsageError("--replay repeats a run and --resume continues one");
   ScenarioOptions of_run = options.run;
@@ -99,7 +99,7 @@ Status ReplayRun(const SimulateOptions& options) {
   return traced;
 }
 
-// What does not go together.
+// Checks for options that exclude one another.
 Status CheckOptions(const SimulateOptions& options) {
   const bool others = !options.workers_at.address.empty();
   if (!options.replay.empty() && others) {
@@ -135,13 +135,13 @@ Status CheckOptions(const SimulateOptions& options) {
   return absl::OkStatus();
 }
 
-// The one of its machine's devices that a rank trains on; nothing where there are no ranks.
+// Chooses the device of a rank on its machine; null without ranks.
 ChooseOne OneOf(const Ranks* ranks) {
   if (ranks == nullptr) return nullptr;
   return [ranks](size_t devices) { return DeviceOfRank(*ranks, devices); };
 }
 
-// Of the process that has the coordinator.
+// The part of the process with the coordinator.
 Status Lead(const SimulateOptions& options, Ranks* ranks) {
   RIVULET_RETURN_IF_ERROR(CheckOptions(options));
   if (ranks != nullptr && (!options.replay.empty() || !options.workers_at.address.empty())) {
@@ -223,25 +223,25 @@ Status Lead(const SimulateOptions& options, Ranks* ranks) {
   return traced;
 }
 
-// Started by mpirun, all processes come here; what the first one does the others take part in.
+// Started by mpirun, all processes call this; the others follow the first one.
 Status Simulate(const SimulateOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<Ranks> ranks, OpenRanks());
   if (ranks == nullptr) return Lead(options, nullptr);
   if (ranks->rank() > 0) {
-    Interrupt interrupt;  // which mpirun hands on to every process, and the first one sees to
-    // Errors of tasks the first one was told, and says.
+    Interrupt interrupt;  // mpirun sends it to every process, and the first one handles it
+    // The first rank has received the errors of tasks, and reports them.
     StatusOr<TrainingDevice> device = DeviceOf(options.device, OneOf(ranks.get()));
     if (device.ok()) device->soft = options.device.soft;
     const Status followed =
         FollowRanks(*ranks, {.workers = static_cast<int>(options.workers.value_or(0)), .device = std::move(device)});
-    // MPI's own end would wait for rank 0, which waits for an answer. mpirun ends all ranks of a process that fails.
+    // MPI's shutdown would wait for rank 0, which waits for an answer. mpirun ends all ranks if one process fails.
     if (!followed.ok()) (void)ranks.release();
     return followed;
   }
   const Status status = Lead(options, ranks.get());
   DismissRanks(*ranks);
-  // Whoever interrupts mpirun ends all processes a second later; MPI's own end waits for all of them, and how to go on
-  // would be said too late.
+  // After an interrupt mpirun ends all processes a second later. MPI's shutdown waits for all of them, so the message
+  // about resuming would come too late.
   if (absl::IsCancelled(status)) (void)ranks.release();
   return status;
 }

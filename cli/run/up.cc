@@ -1,5 +1,5 @@
 // rivulet up: a deployment on this machine. Starts a coordinator and its clients as processes of this same binary,
-// draws one picture of them from what they say (--json), and ends them all together.
+// shows one display of their events (--json), and ends them all together.
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -40,13 +40,13 @@ struct UpOptions {
   bool json = false;
 };
 
-// What a child tells on a line of its own; null where the line is something else.
+// A child's event on a line; null if the line is none.
 Json EventOf(std::string_view line) { return Json::Parse(line).value_or(Json()); }
 std::string TextOr(const Json& value, std::string_view absent) {
   return value.IsText() ? value.text() : std::string(absent);
 }
 
-// A folder that goes with this object.
+// A folder that is removed with this object.
 class UpFolder {
  public:
   static StatusOr<std::unique_ptr<UpFolder>> Create() {
@@ -87,7 +87,7 @@ struct Client {
   bool done = false;
 };
 
-// On a terminal the clients' lines and the run's, drawn anew; elsewhere a line per round.
+// On a terminal the clients' lines and the run's, redrawn; else a line per round.
 class UpPicture {
  public:
   explicit UpPicture(int64_t rounds) : terminal_(StderrIsTerminal()), tracker_(rounds) {}
@@ -157,7 +157,7 @@ class UpPicture {
     drawn_lines_ = lines.size();
   }
 
-  // What is drawn stays.
+  // The drawn lines stay.
   void Finish() { drawn_lines_ = 0; }
 
  private:
@@ -173,15 +173,15 @@ class UpPicture {
   size_t drawn_lines_ = 0;
 };
 
-// Processes and not threads, with the arguments that a user would give them: what `up` shows is what a deployment on
-// several machines does, faults included, and nothing is shared between them but the network.
+// Processes, not threads, with the arguments of a user: `up` behaves like a deployment on several machines, faults
+// included, and the processes share only the network.
 class Deployment {
  public:
-  // `folder` is this deployment's own, and goes with it.
+  // `folder` belongs to this deployment and is removed with it.
   Deployment(const UpOptions& options, int64_t rounds, std::string folder)
       : options_(options), folder_(std::move(folder)), picture_(rounds) {}
 
-  // Of the clients whose shares lie in `files`, bound to `data_name`, those that are members.
+  // Runs those clients that are members, with their shares in `files`, bound to `data_name`.
   Status Run(const Shares& shares, const std::vector<std::string>& files, const std::string& data_name,
              const Population& members, const PartitionConfig& partition) {
     RIVULET_ASSIGN_OR_RETURN(const auto authority, EphemeralAuthority::Create(Clock::System()));
@@ -213,7 +213,7 @@ class Deployment {
   }
 
  private:
-  // What a node of this name shows the others, in a folder of its own.
+  // Makes a separate folder with the certificate and key of a node of this name.
   StatusOr<std::string> Certify(const EphemeralAuthority& authority, CertificateName name,
                                 std::vector<std::string> hosts) {
     std::string folder = JoinPath(folder_, fmt::format("tls-{}", certified_++));
@@ -241,7 +241,7 @@ class Deployment {
     return absl::OkStatus();
   }
 
-  // Until the coordinator has ended well and all clients with it; an error or Ctrl-C ends it sooner.
+  // Watches until the coordinator and all clients have ended well; an error or Ctrl-C ends it sooner.
   Status Watch() {
     std::optional<SteadyClock::time_point> coordinator_ended;
     while (!interrupt_.happened()) {
@@ -264,7 +264,7 @@ class Deployment {
         if (*code > 0) return ChildError(coordinator_error_, "the coordinator failed", *code);
         coordinator_ended = SteadyClock::now();
       }
-      // A run that had finished before starts no client.
+      // A run that was finished before starts no client.
       if (coordinator_ended && (all_done || address_.empty())) return absl::OkStatus();
       if (coordinator_ended && SteadyClock::now() - *coordinator_ended > std::chrono::seconds(5))
         return absl::OkStatus();
@@ -329,7 +329,7 @@ class Deployment {
     }
   }
 
-  // Exits are asked for only when the output has ended, so that a child's last words are read before its end is told.
+  // Exits are checked only after the output has ended, so a child's last lines are read before its end is reported.
   Status Attend(Client& client, bool run_over) {
     if (client.process == nullptr || client.done) return absl::OkStatus();
     for (const std::string& line : client.process->StdoutLines()) OnClient(client, line);
@@ -337,7 +337,7 @@ class Deployment {
     if (client.process->stdout_fd() >= 0) return absl::OkStatus();
     const std::optional<int> code = client.process->Exited();
     if (!code) return absl::OkStatus();
-    // It says that the run has failed; so does the coordinator, whose words are waited for.
+    // It reports that the run has failed; so does the coordinator, whose message is awaited.
     if (*code > 0 && client.state == "failed") {
       client.done = true;
       return absl::OkStatus();
@@ -347,7 +347,7 @@ class Deployment {
       client.done = true;
       return absl::OkStatus();
     }
-    // Killed: its task waits for it, and it comes back as it would on a machine of its own.
+    // Killed: its task waits for it, and it returns as it would on a separate machine.
     constexpr int kMostRestarts = 10;
     if (++client.restarts > kMostRestarts) {
       return Internal("client '{}' was killed {} times, last by signal {}", client.name, client.restarts, -*code);
@@ -357,14 +357,14 @@ class Deployment {
     return StartClient(client);
   }
 
-  // The child's own last line, which says it best, with its kind of failure.
+  // The child's last line, which has the best message, with its kind of failure.
   static Status ChildError(std::string line, const std::string& otherwise, int code) {
     if (line.starts_with("rivulet: ")) line = line.substr(9);
     const Status status = Internal("{}", line.empty() ? fmt::format("{} with code {}", otherwise, code) : line);
     return code == 2 ? AsUsageError(status) : status;
   }
 
-  // Clients first leave a coordinator that still answers; whatever does not go within seconds is killed.
+  // Clients first leave a coordinator that still answers; processes that do not end within seconds are killed.
   void StopAll() {
     std::vector<ChildProcess*> running;
     for (Client& client : clients_) {
@@ -379,7 +379,7 @@ class Deployment {
       while (!process->Exited() && SteadyClock::now() < give_up) {
         pollfd ends[2] = {{process->stdout_fd(), POLLIN, 0}, {process->stderr_fd(), POLLIN, 0}};
         poll(ends, 2, 20);
-        (void)process->StdoutLines();  // a full pipe would keep it
+        (void)process->StdoutLines();  // a full pipe would block it
         (void)process->StderrLines();
       }
     }

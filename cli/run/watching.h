@@ -22,7 +22,7 @@ struct TraceOptions {
 // Declares --trace and --trace-megabytes.
 void AddTraceOptions(Command& command, TraceOptions* options);
 
-// Must outlive the watched run.
+// Trace and profile server of a run, which it must outlive.
 class Watching {
  public:
   // `process` names it in traces and profiles: "simulate quickstart". A trace file that cannot be created is an error;

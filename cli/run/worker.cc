@@ -1,4 +1,4 @@
-// rivulet worker: trains clients of a simulation that runs elsewhere, for as long as it is there.
+// rivulet worker: trains clients of a remote simulation, for as long as that runs.
 #include <unistd.h>
 
 #include <algorithm>
@@ -38,15 +38,15 @@ struct WorkerOptions {
 
 constexpr int64_t kPatienceSeconds = 600;
 
-// Unlike any other worker's, of this machine or another.
+// A unique name among all workers, on any machine.
 std::string OwnName() {
   char host[256] = "";
   if (gethostname(host, sizeof(host) - 1) != 0) host[0] = '\0';
   return fmt::format("{} {}", host[0] == '\0' ? "worker" : host, getpid());
 }
 
-// Where data are generated that the scenario describes, unless --data says where. Simulations with other data have
-// other folders; the name is this program's, whatever the invitation says.
+// The folder for generated data of the scenario, unless --data gives it. Simulations with other data have other
+// folders; the name is this program's, whatever the invitation contains.
 std::string OwnDataFolder(const Invitation& invitation) {
   constexpr size_t kDigits = 16;
   return JoinPath("rivulet-worker", Sha256Of(invitation.fingerprint).Hex().substr(0, kDigits));
@@ -75,7 +75,7 @@ class Worker {
     calls_.on_retry = [this](const Status& status, int64_t) { Retries(status); };
   }
 
-  // Until the run is over, or it cannot be gone on with.
+  // Trains until the run is over, or cannot be continued.
   Status Run() {
     RIVULET_ASSIGN_OR_RETURN(const Invitation invitation, Join());
     data_ = options_.data.empty() ? OwnDataFolder(invitation) : options_.data;
@@ -101,7 +101,7 @@ class Worker {
     return error_;
   }
 
-  // From another thread; the first `why` is what Run returns.
+  // From another thread; Run returns the first `why`.
   void End(const Status& why) {
     MutexLock lock(mutex_);
     if (!std::exchange(ended_, true)) error_ = why;
@@ -111,8 +111,8 @@ class Worker {
   }
 
  private:
-  // By the plan that the scenario comes to here; the simulation's own, which comes with the first task, is the same
-  // unless it goes on with an older program's.
+  // Planned with the plan that the scenario gives here; the simulation's own, sent with the first task, is the same
+  // unless it resumes an older program's run.
   int Threads(const Invitation& invitation, VirtualClients& clients) const {
     const int wanted = static_cast<int>(options_.workers.value_or(AvailableCores()));
     const StatusOr<Scenario> scenario = ScenarioOf(invitation, data_);
@@ -158,7 +158,7 @@ class Worker {
   const std::unique_ptr<GrpcClient> connection_;
   Patience patience_;
   HeardApi api_;
-  std::string data_;  // where this machine's files of the scenario are
+  std::string data_;  // the folder of the scenario's files on this machine
   CallOptions calls_;
   StopSignal stop_;
   Mutex mutex_;

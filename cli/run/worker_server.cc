@@ -15,7 +15,7 @@ StatusOr<NetworkAddress> AddressOf(const WorkersAt& workers) {
 
 }  // namespace
 
-// A port of this machine alone needs no proof of who calls; what is said anyway counts.
+// A loopback port needs no proof of a caller's identity; given options apply all the same.
 StatusOr<Security> SecurityOfWorkers(const WorkersAt& workers, const std::string& db,
                                      std::function<void(const std::string&)> tell) {
   RIVULET_ASSIGN_OR_RETURN(const NetworkAddress address, AddressOf(workers));

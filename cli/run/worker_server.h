@@ -15,24 +15,24 @@ namespace rivulet {
 
 struct WorkersAt {
   std::string address;       // "HOST:PORT"; "": no worker is admitted
-  SecurityOptions security;  // on this machine alone it may be left out
+  SecurityOptions security;  // optional on this machine
 };
 
-// How those who call are known. Usage errors: no address, or as SecurityOf says. `tell` as there; the revocation list
-// is kept beside the history `db`.
+// Security of the server for workers. Usage errors: no address, or as SecurityOf. `tell` as there; the revocation list
+// is stored beside the history `db`.
 StatusOr<Security> SecurityOfWorkers(const WorkersAt& workers, const std::string& db,
                                      std::function<void(const std::string& sentence)> tell);
 
 class WorkerServer {
  public:
-  // Of a simulation that others train too and that has not begun; it must outlive this. `security` is that of
-  // `workers`. `tell` hears what somebody may want to know, on any thread.
+  // For a simulation that has not begun, with other training processes; it must outlive this. `security` is that of
+  // `workers`. `tell` receives messages for people, on any thread.
   static StatusOr<std::unique_ptr<WorkerServer>> Start(Simulation& simulation, const Scenario& scenario,
                                                        const WorkersAt& workers, const Security& security,
                                                        std::function<void(const std::string& sentence)> tell);
   ~WorkerServer();
   NetworkAddress address() const { return server_->address(); }
-  // Once the run is over: waits until those who train know, or have had the time to.
+  // Call it once the run is over: waits until the workers know it, or had time to.
   void SayFarewell();
 
  private:

@@ -1,4 +1,4 @@
-// rivulet runs tag | note: what people say of a run.
+// rivulet runs tag | note: people's remarks on a run.
 #include "cli/runs/commands.h"
 #include "engine/base/clock.h"
 
@@ -11,8 +11,8 @@ struct SayOptions {
   std::string text;  // a tag or a note
 };
 
-// Beside a run that may be going on: SQLite lets several processes write one file in turn. Asked for by reading first,
-// since opening to write would make the file of a mistyped name.
+// The run may be running: SQLite lets several processes write one file in turn. It is opened for reading first, because
+// opening for writing would create the file of a mistyped name.
 StatusOr<std::pair<std::unique_ptr<History>, std::string>> OpenToSay(const SayOptions& options) {
   if (OneLine(options.text) != options.text || options.text.find_first_not_of(' ') == options.text.npos) {
     return UsageError("'{}' is no line of text", Shortened(OneLine(options.text)));

@@ -19,7 +19,7 @@ struct BackupOptions {
   bool json = false;
 };
 
-// Where the bases of a history's runs are, as their configurations say.
+// The places of the bases of a history's runs, from their configurations.
 StatusOr<std::set<std::string>> BasesOf(const std::string& db) {
   RIVULET_ASSIGN_OR_RETURN(const auto history, History::Open(db, History::Access::kReadOnly));
   RIVULET_ASSIGN_OR_RETURN(const std::vector<RunRow> runs, history->Runs());

@@ -26,7 +26,7 @@ Status PrintClients(const ClientsOptions& options) {
     RIVULET_ASSIGN_OR_RETURN(clients, history->ClientReliability(run.run_id));
     RIVULET_ASSIGN_OR_RETURN(declared, LastDeclared(*history, run.run_id));
   }
-  // By name the rows come; by anything else those that give most to think about come first.
+  // Rows are sorted by name; any other order starts with the most problematic clients.
   if (options.sort == "reliability") {
     std::ranges::stable_sort(clients, {}, &Row::reliability);
   } else if (options.sort == "slowest") {

@@ -33,7 +33,7 @@ struct HistoryOptions {
   std::string db = "./rivulet.sqlite";
   bool json = false;
 };
-// Declares --db, and --json where `json`.
+// Declares --db, and --json if `json`.
 void AddHistoryOptions(Command& command, HistoryOptions* options, bool json = true);
 // Declares --where, which KeepWhere (inspect/listed_runs.h) applies.
 void AddWhere(Command& command, std::vector<std::string>* conditions);
@@ -45,14 +45,14 @@ inline StatusOr<std::unique_ptr<History>> OpenToRead(const HistoryOptions& optio
   return History::Open(options.db, History::Access::kReadOnly);
 }
 
-// The same; whatever it reads `work` tells of, and Ctrl-C stops. `work` must outlive it.
+// The same with progress in `work`, and a stop by Ctrl-C. `work` must outlive it.
 inline StatusOr<std::unique_ptr<History>> OpenToRead(const HistoryOptions& options, LongWork& work) {
   RIVULET_ASSIGN_OR_RETURN(auto history, OpenToRead(options));
   history->TellReading(work.progress());
   return history;
 }
 
-// On stdout, as JSON or as lines: fitted into the terminal unless `wide`, and `when_empty` where there is no row.
+// Prints on stdout, as JSON or as lines: fitted into the terminal unless `wide`; `when_empty` if there is no row.
 void PrintRows(const Table& table, bool json, bool wide, std::string_view when_empty);
 
 // A row's cells, under the names of its columns.
@@ -63,7 +63,7 @@ std::vector<Cell> CellsOf(const Row& row) {
   return cells;
 }
 
-// All columns of a row in the order of its table, each printed as `how` says, or as it is.
+// All columns of a row in the order of its table, each printed by its entry in `how`, or unchanged.
 template <typename Row>
 std::vector<Column> ColumnsOf(const std::vector<Column>& how) {
   std::vector<Column> columns;

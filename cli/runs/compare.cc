@@ -1,4 +1,4 @@
-// rivulet runs compare: what differed between runs, and what came of it.
+// rivulet runs compare: differences between runs, and their results.
 #include <algorithm>
 
 #include "cli/runs/commands.h"
@@ -31,7 +31,7 @@ std::string LetterOf(size_t place) {
   return letter;
 }
 
-// Runs that are equal but for their seeds, where there are at least two, in order of their first.
+// Groups of runs that are equal except for their seeds, of at least two, in order of their first.
 std::vector<std::vector<const ComparedRun*>> SeedGroups(const std::vector<ComparedRun>& runs) {
   std::vector<std::map<std::string, std::string>> keys;
   for (const ComparedRun& run : runs) keys.push_back(run.run.keys);
@@ -158,7 +158,7 @@ void PrintComparisonJson(const std::vector<ComparedRun>& runs, const std::set<st
 Status CompareRuns(const CompareOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const auto history, OpenToRead(options.history));
   RIVULET_ASSIGN_OR_RETURN(std::vector<ListedRun> meant, RunsMeant(*history, options.runs));
-  // Whoever asks for all runs of a name is shown the one that there is.
+  // A request for all runs of a name is answered even if there is only one.
   const bool named =
       std::ranges::none_of(options.runs, [](const std::string& word) { return word.find('=') != word.npos; });
   if (meant.size() < 2 && named)

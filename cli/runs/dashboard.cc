@@ -16,12 +16,12 @@ namespace rivulet {
 namespace {
 
 struct DashboardOptions {
-  std::vector<std::string> dbs;  // none: ./rivulet.sqlite
+  std::vector<std::string> dbs;  // empty: ./rivulet.sqlite
   HttpOptions http{.address = "127.0.0.1:8080", .token_file = {}, .tls = {}};
 };
 
 Status ServeDashboard(const DashboardOptions& options) {
-  // A mistyped name is told before anybody opens a browser.
+  // A mistyped name is reported before a browser is opened.
   std::vector<std::string> files = options.dbs;
   if (files.empty()) files.push_back("./rivulet.sqlite");
   for (const std::string& file : files)
@@ -36,7 +36,7 @@ Status ServeDashboard(const DashboardOptions& options) {
   server->Start();
   fmt::print("{} at {}\n", Join(files, ", "), server->url());
   std::fflush(stdout);
-  // The server ends by itself only where the system gives it no more connections, which is looked for now and then.
+  // The server ends only if the system gives it no more connections, which is polled here.
   while (server->running() && !interrupt.happened()) {
     pollfd interrupted{interrupt.fd(), POLLIN, 0};
     poll(&interrupted, 1, 500);

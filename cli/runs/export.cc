@@ -27,15 +27,15 @@ struct ExportRunOptions {
 };
 
 constexpr char kTasksOfRound[] = "SELECT * FROM client_rounds WHERE run_id = ?1 AND round = ?2";
-// The loss of a task is a metric of the version that it went into, by which tasks are not to be found: these rows come
-// with the round that the task was given out in. Asked for by their own round they would cost a scan of all tasks a
+// A task's loss is a metric of the version that contains it, which is no index for tasks. So these rows are
+// exported with the round in which the task was given out. A query by their own round would scan all tasks for each
 // round.
 constexpr char kMetricsOfRound[] =
     "SELECT * FROM metrics WHERE run_id = ?1 AND round = ?2 AND NOT (scope = 'client' AND name = 'train/loss')\n"
     "UNION ALL SELECT run_id, committed_round, 'client', client_id, 'train/loss', train_loss, NULL, NULL\n"
     "FROM client_rounds WHERE run_id = ?1 AND round = ?2 AND committed_round IS NOT NULL AND train_loss IS NOT NULL";
 
-// The views that have a run's rows. Those with many rows a round are read by rounds, however long the run was.
+// The views with a run's rows. Those with many rows a round are read by rounds, however long the run was.
 struct ExportedView {
   const char* name;
   const char* of_round = nullptr;
@@ -51,7 +51,7 @@ constexpr ExportedView kExportedViews[] = {{"runs"},
                                            {"events"},
                                            {"client_reliability"}};
 
-// Calls `part` with answers that follow each other and have the same columns; at least once. `tell` hears rounds.
+// Calls `part` with successive results of the same columns; at least once. `tell` receives rounds.
 Status ForEachPart(History& history, const ExportedView& view, const std::string& run_id, const DataProgress& tell,
                    const std::function<Status(const SqlAnswer&)>& part) {
   if (view.of_round == nullptr) {
@@ -125,7 +125,7 @@ double SecondsOfText(const std::string& iso8601) {
   return at.ok() ? static_cast<double>(*at) / 1000 : 0;
 }
 
-// A step a round, and one before the first of what the run was told. TensorBoard takes a folder for a run.
+// A step per round, and one before the first with the run's settings. TensorBoard shows a folder as a run.
 Status ExportTensorBoard(History& history, const RunRow& run, const std::string& folder) {
   constexpr size_t kPictures = 12;
   std::map<int64_t, const RoundRow*> rounds;
@@ -145,7 +145,7 @@ Status ExportTensorBoard(History& history, const RunRow& run, const std::string&
   SummaryEvent start{.wall_time = SecondsOfText(run.started_at), .scalars = {}};
   RIVULET_ASSIGN_OR_RETURN(start.hyperparameters, HyperParametersOf(history, run.run_id));
   start.graph_def = models->graph_def();
-  // Round 0, where its model is kept, is part of the first step.
+  // Round 0, if its model is stored, is part of the first step.
   RIVULET_RETURN_IF_ERROR(models->AddTo(start));
   LongWork work("writing rounds");
   const DataProgress tell = work.progress();

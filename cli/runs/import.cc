@@ -1,4 +1,4 @@
-// rivulet runs import: the runs of another history, with their models, or those that TensorBoard's event files tell of.
+// rivulet runs import: the runs of another history, with their models, or runs from TensorBoard's event files.
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ struct ImportRunsOptions {
   std::string other;
 };
 
-// What lies in a run's folder and is taken with it, each held against what the rows say of it.
+// The files of a run's folder that are copied with it, each checked against its row.
 struct RunFiles {
   std::string run_id;
   std::vector<std::pair<std::string, std::string>> files;  // name and bytes
@@ -34,7 +34,7 @@ std::string RunFolder(const History& history, const std::string& run_id) {
   return JoinPath(FolderOf(history.real_path()), History::ModelsFolder(history.real_path(), run_id));
 }
 
-// DATA_LOSS: a file is not what its row says. FAILED_PRECONDITION: it is not there, or cannot be checked.
+// DATA_LOSS: a file differs from its row. FAILED_PRECONDITION: it is missing, or cannot be checked.
 StatusOr<RunFiles> ReadRunFiles(History& other, const RunRow& run) {
   if (!IsFolderName(run.run_id))
     return DataLoss("the history '{}' has a run whose id is no name of a folder ('{}'); nothing of it was taken",
@@ -70,7 +70,7 @@ StatusOr<RunFiles> ReadRunFiles(History& other, const RunRow& run) {
   return result;
 }
 
-// All of them or, with an error, those before it: each is whole.
+// Imports all or, with an error, those before it: each is complete.
 Status ImportEventRuns(const ImportRunsOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const std::vector<EventRun> theirs, ReadEventRuns(options.other));
   RIVULET_ASSIGN_OR_RETURN(const auto history, History::Open(options.history.db, History::Access::kReadWrite));
@@ -120,7 +120,7 @@ Status ImportRuns(const ImportRunsOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const std::vector<RunRow> ours, history->Runs());
   Table table({{"run_id"}, {"imported"}});
   std::vector<RunFiles> taken;
-  std::ranges::reverse(theirs);  // oldest first, as they were made
+  std::ranges::reverse(theirs);  // oldest first, in the original order
   LongWork work("reading runs");
   const DataProgress tell = work.progress();
   int64_t looked_at = 0;
@@ -135,7 +135,7 @@ Status ImportRuns(const ImportRunsOptions& options) {
     RIVULET_ASSIGN_OR_RETURN(RunFiles files, ReadRunFiles(*other, run));
     taken.push_back(std::move(files));
   }
-  // Files come before the rows that name them. Without rows they are of no harm, and go where the rows do not come.
+  // Files come before the rows that name them. Without rows they do no harm, and are removed if the rows fail.
   FileSystem& fs = FileSystem::Default();
   std::vector<std::string> run_ids, written;
   const auto import = [&]() -> Status {
@@ -152,7 +152,7 @@ Status ImportRuns(const ImportRunsOptions& options) {
   };
   if (const Status status = import(); !status.ok()) {
     for (const std::string& path : written) fs.Remove(path).IgnoreError();
-    for (const RunFiles& run : taken) rmdir(RunFolder(*history, run.run_id).c_str());  // one that was there holds more
+    for (const RunFiles& run : taken) rmdir(RunFolder(*history, run.run_id).c_str());  // foreign files keep theirs
     return status;
   }
   PrintRows(table, options.history.json, true, "it has no runs");

@@ -1,4 +1,4 @@
-// rivulet runs list: the runs of a history, which of them, in which order, and what tells them apart.
+// rivulet runs list: the runs of a history, filtered and sorted, with their distinguishing keys.
 #include <algorithm>
 #include <map>
 
@@ -19,7 +19,7 @@ struct ListOptions {
   bool wide = false;
 };
 
-// Figures of merit and of effort fall, what somebody chose rises; what a run does not have comes last.
+// Figures of quality and cost sort descending, settings ascending; runs without the value come last.
 Status Sort(std::vector<ListedRun>& runs, const std::string& name) {
   RIVULET_RETURN_IF_ERROR(CheckListName(runs, name, "--sort"));
   const bool falls = name.ends_with("accuracy") || name.ends_with("/r2") || name == "created_at" || name == "rounds" ||
@@ -55,7 +55,7 @@ Status ListRuns(const ListOptions& options) {
     std::vector<std::map<std::string, std::string>> keys;
     for (const ListedRun& run : runs) keys.push_back(run.keys);
     std::set<std::string> differing = DifferingKeys(keys);
-    differing.erase("run.name");  // a column of its own
+    differing.erase("run.name");  // it has a separate column
     std::vector<Column> columns = ColumnsOf<RunSummaryRow>({});
     columns.push_back({"tags"});
     for (const std::string& key : differing) columns.push_back({key});
@@ -69,7 +69,7 @@ Status ListRuns(const ListOptions& options) {
     PrintRows(table, true, options.wide, "");
     return absl::OkStatus();
   }
-  // What people look for first stands first, and leaves a narrow terminal last.
+  // The most important columns come first, and are dropped last on a narrow terminal.
   const std::vector<std::string> telling = TellingKeys(runs);
   const std::set<std::string> names(telling.begin(), telling.end());
   std::vector<Column> columns = {{.name = "run"},
@@ -89,7 +89,7 @@ Status ListRuns(const ListOptions& options) {
   Table table(std::move(columns));
   for (const ListedRun& run : runs) {
     Cell best = CellOrNull(run.row.best_accuracy), last = CellOrNull(run.row.last_accuracy);
-    if (!run.row.best_accuracy) {  // such as a run that predicts numbers
+    if (!run.row.best_accuracy) {  // such as a run with numeric targets
       RIVULET_ASSIGN_OR_RETURN(const std::optional<Curve> curve, LoadFirstCurve(*history, run.row.run_id));
       if (curve) best = fmt::format("{} {}", MetricText(curve->best().second), curve->name);
       if (curve) last = MetricText(curve->points.back().second);
@@ -112,7 +112,7 @@ Status ListRuns(const ListOptions& options) {
     for (const std::string& key : telling) {
       const auto found = run.keys.find(key);
       Cell cell = found == run.keys.end() ? Cell() : CellOfToml(found->second);
-      if (std::holds_alternative<double>(cell)) cell = found->second;  // numbers keep the digits they were given
+      if (std::holds_alternative<double>(cell)) cell = found->second;  // numbers keep their original digits
       cells.push_back(std::move(cell));
     }
     table.Add(std::move(cells));

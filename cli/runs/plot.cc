@@ -1,4 +1,4 @@
-// rivulet runs plot: a metric of one or several runs as a curve each.
+// rivulet runs plot: a metric of one or several runs as curves.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -22,10 +22,10 @@ struct PlotOptions {
   bool terminal = false;
 };
 
-// Where a curve's points lie, by round; nullopt: it is not known of this round.
+// The x of a curve's points, by round; nullopt: it is unknown for this round.
 using PlaceOf = std::function<std::optional<double>(int64_t round)>;
 
-// By `--x`: rounds, or when their versions were made in virtual time. Nullptr: the run has none.
+// For `--x`: rounds, or virtual times of their versions. Nullptr: the run has none.
 PlaceOf PlacesOf(const std::string& x, const std::vector<Curve>& curves) {
   if (x == "round") return [](int64_t round) { return std::optional(static_cast<double>(round)); };
   const Curve* const time = FindCurve(curves, kVirtualSeconds);

@@ -1,4 +1,4 @@
-// rivulet runs profile: what bounds a run's rounds, and what would make them shorter.
+// rivulet runs profile: the bottleneck of a run's rounds, and ways to make them shorter.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -19,15 +19,15 @@ struct RunsProfileOptions {
   std::optional<int64_t> rounds;
 };
 
-// Means over rounds, in seconds. A round is its clients' time, aggregation, evaluation and what is left of it; between
-// it and the next draw the coordinator waits, or stands still.
+// Means over rounds, in seconds. A round is its clients' time, aggregation, evaluation and a rest. Between it and the
+// next draw the coordinator waits, or the run is interrupted.
 struct RoundProfile {
   int64_t rounds = 0;
   double seconds = 0, train = 0, aggregate = 0, evaluate = 0, between = 0;
-  double tasks = 0;   // that were folded
-  int64_t drawn = 0;  // tasks of the newest round, which its cohort may be larger than server.clients_per_round says
+  double tasks = 0;   // that were aggregated
+  int64_t drawn = 0;  // tasks of the newest round, which may exceed server.clients_per_round
   double median = 0, ninth = 0,
-         last = 0;     // when half, nine of ten and all of a round's tasks would be done, side by side
+         last = 0;     // when half, nine tenths and all of a round's tasks would be done, side by side
   double at_once = 0;  // tasks under way at a time, on average
   double waits = 0, trains = 0, uploads = 0;  // of a task
   std::string slowest;                        // the client that was last most often
@@ -36,7 +36,7 @@ struct RoundProfile {
   double whole() const { return seconds + between; }
 };
 
-// What would make a round shorter, and by how much at best.
+// A change that would make a round shorter, and by how much at best.
 struct Advice {
   double gain = 0;
   std::string what;
@@ -101,8 +101,8 @@ int64_t WholeNumber(const std::vector<RunKeyRow>& keys, std::string_view key, in
   return number == nullptr ? otherwise : *number;
 }
 
-// Two kinds of runs: where clients have machines of their own they work side by side, and a round takes as long as its
-// last one; where workers take one after the other, it takes as long as all of them share. `at_once` tells them apart.
+// Two kinds of runs: clients on separate machines work side by side, and a round takes as long as its last client. If
+// workers take one after another, it takes as long as all of them together. `at_once` distinguishes them.
 std::vector<Advice> AdviceOn(const RoundProfile& profile, const std::vector<RunKeyRow>& keys) {
   std::vector<Advice> advice;
   const bool side_by_side = profile.at_once >= 0.3 * profile.tasks;

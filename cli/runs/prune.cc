@@ -1,4 +1,4 @@
-// rivulet runs prune: old runs go, with their rows and models.
+// rivulet runs prune: removes old runs with their rows and models.
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ struct PruneOptions {
   bool yes = false;
 };
 
-// Only what a run's folder is known to hold; anything else in it is somebody's, and stays with the folder.
+// Only known files of a run's folder; other files are foreign, and stay with the folder.
 bool IsRunFile(const std::string& name) {
   const std::string_view whole = WithoutTemporary(name);
   const bool of_aggregation =
@@ -29,8 +29,8 @@ bool IsRunFile(const std::string& name) {
   return name == "lock" || whole == "plan" || of_aggregation || ModelStore::IsModelFile(name);
 }
 
-// Its lock is held until its files are gone, so that nobody goes on with it meanwhile. The rows go first: files without
-// rows are of no harm, rows without files would be a run that cannot go on.
+// Its lock is held until its files are removed, so that no process resumes it meanwhile. The rows go first: files
+// without rows do no harm, while rows without files would be a run that cannot be resumed.
 Status RemoveRun(History& history, const std::string& run_id) {
   FileSystem& fs = FileSystem::Default();
   const std::string folder =
@@ -58,9 +58,9 @@ Status PruneRuns(const PruneOptions& options) {
   }
   RIVULET_RETURN_IF_ERROR(KeepWhere(runs, options.where));
   runs.erase(runs.begin(), runs.begin() + std::min<std::ptrdiff_t>(*options.keep, std::ssize(runs)));
-  // A tag says that somebody still means it.
+  // A tag says that the run is still in use.
   std::erase_if(runs, [](const ListedRun& run) { return !run.tags.empty() || run.row.status == "running"; });
-  // An id that is no plain name is of a history that somebody else wrote, and leads out of its folder.
+  // An id that is no plain name comes from a foreign history, and leads out of its folder.
   for (const ListedRun& run : runs) {
     if (run.row.run_id.find('/') != std::string::npos || run.row.run_id.starts_with('.'))
       return DataLoss("the run id '{}' of the history '{}' is no name of a folder; nothing was removed", run.row.run_id,

@@ -1,4 +1,4 @@
-// rivulet runs rounds: a run's rounds, a line an attempt.
+// rivulet runs rounds: a run's rounds, a line per attempt.
 #include <algorithm>
 #include <map>
 
@@ -25,7 +25,7 @@ Status PrintRounds(const RoundsOptions& options) {
     if (metric.name == kVirtualSeconds && metric.value) virtual_seconds[metric.round] = *metric.value;
   std::map<int64_t, const RoundSummaryRow*> evaluated;
   for (const RoundSummaryRow& summary : summaries) evaluated[summary.round] = &summary;
-  // An attempt is worth a column, and a reason, where one was not the first or did not come through.
+  // Columns for attempt and reason are shown only if some attempt was not the first or was not committed.
   const bool smooth = std::ranges::all_of(rounds, [](const RoundRow& round) {
     return round.attempt == 1 && round.status == "committed" && round.reason.empty();
   });
@@ -59,11 +59,11 @@ Status PrintRounds(const RoundsOptions& options) {
                                                      {"epsilon", !noised, 4, 0, "", 2},
                                                      {"participant_epsilon", true},
                                                      {"model_digest", false, 4, 13, "", 9}});
-  // What the committed model was worth stands beside its training's loss.
+  // The committed model's measures are beside its training's loss.
   const auto after = std::ranges::find(columns, "bytes_down", &Column::name);
   const auto at = after - columns.begin();
   columns.insert(after, {{"test_accuracy", false, 4, 0, "", smooth ? 0 : 2}, {"test_loss", false, 4, 0, "", 3}});
-  // A column of those runs alone that have virtual time.
+  // A column only for runs with virtual time.
   if (!virtual_seconds.empty()) columns.push_back({"virtual_seconds", false, 1, 0, "", 3});
   Table table(std::move(columns));
   for (const RoundRow& round : rounds) {

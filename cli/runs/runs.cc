@@ -1,4 +1,4 @@
-// rivulet runs: what the history of a database says, for people and as JSON, and what people say of its runs.
+// rivulet runs: a history's content, for people and as JSON, and people's remarks on its runs.
 #include "cli/runs/commands.h"
 #include "cli/terminal.h"
 

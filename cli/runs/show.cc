@@ -21,7 +21,7 @@ struct ShowOptions {
   bool config = false;
 };
 
-constexpr size_t kPage = 60;         // columns that the page keeps to, but for what has no shorter form
+constexpr size_t kPage = 60;         // columns of the page, except for texts without a shorter form
 constexpr size_t kSparkline = 20;    // marks of a curve
 constexpr size_t kClientsShown = 3;  // slowest, and least reliable
 constexpr size_t kReasonColumns = 54;
@@ -81,7 +81,7 @@ std::string CurvesText(const RunOverview& page) {
     std::string name = OneLine(curve.name);
     std::ranges::replace(name, '/', ' ');
     const auto& [best_round, best] = curve.best();
-    // One value has no course, and what is best at the end need not be said twice.
+    // One value has no curve, and a best value at the end is not repeated.
     std::string end = values.size() == 1 ? fmt::format("round {}", curve.points.back().first)
                       : best_round == curve.points.back().first
                           ? "the best"
@@ -138,7 +138,7 @@ std::string ClientsText(const RunOverview& page) {
                           row == page.clients.end() ? client.tasks : row->tasks);
       std::string last = fmt::format("round {} {}", client.last_round, OneLine(client.status));
       if (!client.error.empty()) last += ": " + OneLine(client.error);
-      // Most fail alike: the first tells it all.
+      // Most fail alike, so only the first reason is complete.
       if (i > 0 && last.size() > kReasonColumns) last = last.substr(0, last.rfind(' ', kReasonColumns - 2)) + " …";
       text += Wrapped(last, kReasonColumns, "      ");
     }
@@ -185,7 +185,7 @@ std::string KeysText(const RunOverview& page) {
   for (const auto& [key, value] : page.keys) width = std::max(width, key.size());
   for (const auto& [written, value] : page.keys) {
     const std::string key = OneLine(written);
-    // A path is known by its end.
+    // A path is recognised by its end.
     std::string shown = OneLine(value);
     const size_t room = kPage - std::min(kPage - 12, width + 4);
     if (shown.size() > room && shown.starts_with("\"/")) shown = "\"…" + shown.substr(shown.size() - room + 2);
@@ -257,7 +257,7 @@ void PrintJson(const RunOverview& page, const RunSummaryRow& summary) {
   json["seed"] = page.run.seed;
   for (auto& [name, value] : Shown(summary))
     if (!json.Contains(name)) put(json, name, value);
-  // The newest version that clients have measured, with how their values are spread.
+  // The newest version with clients' measures, and their distribution.
   for (const Curve& curve : page.curves) {
     if (!curve.name.starts_with("evaluate/") && !curve.name.starts_with("personal/")) continue;
     json["measured_round"] = curve.points.back().first;
@@ -306,7 +306,7 @@ Status ShowRun(const ShowOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const auto history, OpenToRead(options.history));
   if (options.config) {
     RIVULET_ASSIGN_OR_RETURN(const RunRow run, history->ResolveRun(options.run));
-    // A scenario has none of the characters that are escaped; a history from elsewhere may.
+    // A scenario has no characters that are escaped; a foreign history may.
     fmt::print("{}{}", DisplayLines(run.config), run.config.ends_with('\n') ? "" : "\n");
     return absl::OkStatus();
   }

@@ -1,4 +1,4 @@
-// rivulet runs sql: a question in SQL, for whoever has no sqlite3 at hand.
+// rivulet runs sql: a query in SQL, without the need for sqlite3.
 #include "cli/runs/commands.h"
 
 namespace rivulet {
@@ -11,7 +11,7 @@ struct SqlOptions {
 
 Status AskHistory(const SqlOptions& options) {
   StatusOr<SqlAnswer> answer = [&]() -> StatusOr<SqlAnswer> {
-    LongWork work("reading the history", true);  // whose line is gone before the answer is printed
+    LongWork work("reading the history", true);  // its line is removed before the result is printed
     RIVULET_ASSIGN_OR_RETURN(const auto history, OpenToRead(options.history, work));
     return history->Ask(options.sql);
   }();
@@ -20,7 +20,7 @@ Status AskHistory(const SqlOptions& options) {
   for (const std::string& name : answer->columns) columns.push_back({.name = name, .digits = -1});
   Table table(std::move(columns));
   for (std::vector<SqlShown>& row : answer->rows) table.Add(std::move(row));
-  // Every column is there because somebody asked for it.
+  // Every column was asked for.
   PrintRows(table, options.history.json, true, "no rows");
   return absl::OkStatus();
 }

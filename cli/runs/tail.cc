@@ -19,7 +19,7 @@ struct TailOptions {
 
 constexpr int kAskEveryMs = 500;
 
-// A line to come, under its time.
+// A line to print, with its time.
 struct TailLine {
   std::string at, text;
   bool operator<(const TailLine& other) const { return at < other.at; }
@@ -49,7 +49,7 @@ std::string EventText(const EventRow& event, bool json) {
   return JsonObject(fields);
 }
 
-// Rounds and events are written in order, so what is new is what follows those that were there.
+// Rounds and events are written in order, so new ones follow those read before.
 Status TailRun(const TailOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const auto history, OpenToRead(options.history));
   RIVULET_ASSIGN_OR_RETURN(const RunRow found, history->ResolveRun(options.run));
@@ -58,7 +58,7 @@ Status TailRun(const TailOptions& options) {
   Interrupt interrupt;
   size_t rounds_told = 0, events_told = 0;
   for (bool first = true;; first = false) {
-    // Asked before the rows are: those of its last moment are not missed.
+    // Read before the rows, so that none of the last moment is missed.
     RIVULET_ASSIGN_OR_RETURN(const RunRow run, history->ResolveRun(run_id));
     const std::string status = StatusNow(history->real_path(), run_id, run.status);
     RIVULET_ASSIGN_OR_RETURN(const auto rounds, history->Rounds(run_id));

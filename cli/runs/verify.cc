@@ -1,4 +1,4 @@
-// rivulet runs verify: a stored run done again, which must come out as it is recorded.
+// rivulet runs verify: repeats a stored run and compares it with its record.
 #include "cli/run/prepare_data.h"
 #include "cli/run/replay_here.h"
 #include "cli/runs/commands.h"
@@ -16,8 +16,8 @@ struct VerifyRunOptions {
   std::optional<int64_t> workers, from, to;
 };
 
-// Nobody can repeat the tasks of a run whose clients trained it in their own way. So its files are compared: the base,
-// and each version that is kept.
+// The tasks of a run with clients' own training cannot be repeated. So its files are compared: the base, and each
+// stored version.
 Status VerifyFiles(const VerifyRunOptions& options, const std::string& run_id, const Scenario& scenario) {
   RIVULET_ASSIGN_OR_RETURN(
       const StoredFiles files,

@@ -48,7 +48,7 @@ bool AbortRows::Write(const AbortedCanary& canary, std::string& told) {
 
 void AbortRows::Work() {
   std::string told;
-  std::vector<AbortedCanary> tried;  // and not written
+  std::vector<AbortedCanary> tried;  // tried and not written
   while (true) {
     bool last = false;
     {

@@ -1,5 +1,5 @@
 // Rows for canaries that a server has stopped: each is written as soon as a short transaction succeeds, so that other
-// servers and later ones see it too. One thread, which waits for nothing but its own turn.
+// servers and later ones see it too. One thread, which never blocks on other writers.
 #pragma once
 
 #include <functional>
@@ -14,14 +14,14 @@ namespace rivulet {
 
 class AbortRows {
  public:
-  // `tell` hears once of each reason for which a row cannot be written now; on the thread.
+  // `tell` receives each reason once for which a row cannot be written now; on the thread.
   AbortRows(std::string author, std::function<void(const std::string& sentence)> tell);
-  ~AbortRows();  // tries what is left once more
+  ~AbortRows();  // tries the remaining rows once more
   void Add(AbortedCanary canary);
 
  private:
   void Work();
-  // Whether it needs no further try: written, or pointed anew meanwhile.
+  // Whether no further try is needed: it is written, or was pointed again meanwhile.
   bool Write(const AbortedCanary& canary, std::string& told);
 
   const std::string author_;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kLook{250};
 
-// What a round measured, by metric.
+// The measures of a round, by metric.
 StatusOr<std::map<std::string, double>> MeasuredAt(History& history, const std::string& run_id, int64_t round) {
   RIVULET_ASSIGN_OR_RETURN(const auto metrics, history.Metrics(run_id));
   std::map<std::string, double> values;
@@ -23,7 +23,7 @@ StatusOr<std::map<std::string, double>> MeasuredAt(History& history, const std::
   return values;
 }
 
-// Why a version stays out; "": it may come.
+// Why a version is held back; "": it is not.
 StatusOr<std::string> HeldBy(History& history, const FollowGates& gates, const RunModel& version,
                              const std::optional<PointedVersion>& present) {
   RIVULET_ASSIGN_OR_RETURN(const auto values, MeasuredAt(history, version.run_id, version.round));
@@ -129,7 +129,7 @@ void RunFollower::Start() {
   thread_ = std::thread([this] { Watch(); });
 }
 
-// A history that cannot be read now, or a version that was pruned meanwhile, is looked at again.
+// A history that cannot be read now, or a version that was removed meanwhile, is tried again later.
 void RunFollower::Watch() {
   std::map<std::string, std::unique_ptr<Pointers>> histories;
   std::map<std::string, int64_t> seen;

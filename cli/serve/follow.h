@@ -18,8 +18,8 @@
 namespace rivulet {
 
 struct FollowGates {
-  std::map<std::string, double> least;  // of a metric of the version's round
-  std::optional<double> max_drop;       // of the metric by which versions are compared, from the present target's
+  std::map<std::string, double> least;  // lower bounds of metrics of the version's round
+  std::optional<double> max_drop;       // of the comparison metric, from the present target's
 };
 
 struct FollowedRun {
@@ -27,16 +27,16 @@ struct FollowedRun {
   std::string run;  // RUN[:latest|:best]
 };
 
-// "NAME[=LABEL]=RUN[:latest|:best]" of a command. INVALID_ARGUMENT: it is none.
+// Parses "NAME[=LABEL]=RUN[:latest|:best]" of a command. INVALID_ARGUMENT: another form.
 StatusOr<FollowedRun> FollowOf(const std::string& db, const std::string& text);
 
 class RunFollower {
  public:
-  // `tell` hears of each step, and once of each version that a gate holds back; on the follower's thread.
+  // `tell` receives each step, and once each version that a gate holds back; on the follower's thread.
   RunFollower(std::vector<FollowedRun> runs, FollowGates gates, ServedPlanOptions plan, std::string author,
               std::function<void(const std::string& sentence)> tell);
   ~RunFollower();
-  // Points each label now, so that a server finds it. Before Start.
+  // Points each label now, so that a server finds it. Call it before Start.
   Status PointAll();
   void Start();
 
@@ -49,7 +49,7 @@ class RunFollower {
   const ServedPlanOptions plan_;
   const std::string author_;
   const std::function<void(const std::string&)> tell_;
-  std::map<std::string, std::string> last_;  // by name and label: what was done or said last
+  std::map<std::string, std::string> last_;  // by name and label: the last message
   Mutex mutex_;
   CondVar closing_changed_;
   bool closing_ GUARDED_BY(mutex_) = false;

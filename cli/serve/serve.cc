@@ -64,7 +64,7 @@ StatusOr<BatchOptions> ReadBatch(const ServeArguments& arguments) {
   return batch;
 }
 
-// "NAME=RUN[:ROUND]": that version, whatever the pointers say.
+// "NAME=RUN[:ROUND]": that version, regardless of the pointers.
 StatusOr<NameToServe> FixedName(const std::string& db, const std::string& name, const std::string& what) {
   RIVULET_ASSIGN_OR_RETURN(const RunModel found, FindRunModel(db, what));
   RIVULET_ASSIGN_OR_RETURN(const auto history, History::Open(db, History::Access::kReadOnly));
@@ -78,7 +78,7 @@ StatusOr<NameToServe> FixedName(const std::string& db, const std::string& name, 
   return served;
 }
 
-// The history that has pointers of a name, of those that are given.
+// The history with pointers of a name, among the given ones.
 StatusOr<NameToServe> FindName(const std::vector<std::string>& dbs, const std::string& name) {
   NameToServe served{.name = name};
   for (const std::string& db : dbs) {
@@ -103,7 +103,7 @@ StatusOr<double> ReadNumber(std::string_view option, std::string_view text) {
   return value;
 }
 
-// The labels that follow a run; null: none does.
+// The labels that follow a run; null: there are none.
 StatusOr<std::unique_ptr<RunFollower>> ReadFollow(const ServeArguments& arguments, const std::vector<std::string>& dbs,
                                                   const ServedPlanOptions& plan) {
   if (arguments.follow.empty()) {

@@ -8,7 +8,7 @@
 
 namespace rivulet {
 
-// Runs every point under every seed. CANCELLED after Ctrl-C. A run that fails is reported, and the others go on.
+// Runs every point under every seed. CANCELLED after Ctrl-C. A failed run is reported, and the others continue.
 StatusOr<std::vector<SweptPoint>> RunTrialsHere(const SweepPlan& plan);
 
 }  // namespace rivulet

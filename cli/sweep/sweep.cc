@@ -20,7 +20,7 @@ struct SweepOptions {
   bool json = false;
 };
 
-// A point's keys and a seed beside the options.
+// Adds a point's keys and a seed to the options.
 ScenarioOfTrial TrialsOf(const ScenarioOptions& options, const AggregateOptions& aggregate) {
   return [options, aggregate](const SweepPoint& point, uint64_t seed) {
     ScenarioOptions one = options;

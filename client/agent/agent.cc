@@ -10,14 +10,14 @@
 namespace rivulet {
 namespace {
 
-// A coordinator that is back is to be noticed within five seconds: two such waits, the first of which may have met the
+// A restarted coordinator must be noticed within five seconds: after two such waits, of which the first may overlap the
 // connection's own pause between two tries.
 constexpr int64_t kLongestBetweenTriesMs = 2500;
 
-// How soon a machine that was busy is looked at again.
+// Interval of checks while the machine is busy.
 constexpr int64_t kAskAgainMs = 10'000;
 
-// Between two polls for the next step of a task, of a coordinator that does not hold them.
+// Between two polls for the next step of a task, if the coordinator does not hold polls.
 constexpr int64_t kMostBetweenSteps = 1000;
 
 BackoffOptions OfCalls(BackoffOptions options) {
@@ -43,7 +43,7 @@ Status Agent::Run() {
                     .on_retry = observer.on_retry};
   if (options_.memory_budget > 0) calls.max_plan_bytes = calls.max_download_bytes = options_.memory_budget;
   std::optional<SecureTasks> secure;
-  std::optional<Heartbeat> heartbeat;  // ends first: it answers steps
+  std::optional<Heartbeat> heartbeat;  // destroyed first: it answers steps
   if (options_.secure != nullptr) {
     secure.emplace(api_, stop_, calls, *options_.secure, [&heartbeat] { heartbeat->StepsBegan(); });
   }
@@ -64,7 +64,7 @@ Status Agent::Run() {
   PollRequest request;
   request.caller = {.name = options_.client_id, .certificate_serial = options_.certificate_serial, .session = session_};
   request.capabilities.version = options_.version;
-  // How many examples there are is told where the run's sums do not hide it, and that is known from its plan.
+  // The number of examples is stated unless the run's sums hide it, which is known from its plan.
   const bool may_hide = secure.has_value(), hides = may_hide && options_.secure->hides_examples;
   bool hidden = may_hide;
   const auto offer = [&](bool hide) {
@@ -75,11 +75,11 @@ Status Agent::Run() {
   offer(may_hide);
   request.hold_ms = options_.hold_ms;
   Caller& caller = request.caller;
-  // After tasks that came to nothing: the coordinator may offer the same again at once, and nobody wants to see it
+  // After failed tasks: the coordinator may offer the same one again at once, and the client must not
   // spin.
   Backoff idle(options_.backoff, caller.name);
   Backoff unsent(options_.backoff, caller.name);  // after answers to steps that could not be sent
-  int64_t beat_ms = 0;                            // how often who has a task is to say so
+  int64_t beat_ms = 0;                            // heartbeat interval of a client with a task
   // Sleep's answer: false, stopped.
   const auto settle = [&](const Task& task, const TaskReport& report) {
     if (observer.on_report) observer.on_report(task, report);
@@ -107,14 +107,14 @@ Status Agent::Run() {
         unsent.Reset();
       }
     }
-    // A poll that waits at the coordinator may be answered after its task; the end of the run is told to it alone.
+    // A long poll may be answered after its task; the end of the run is sent to it alone.
     if (const std::optional<PollReply::Over> over = heartbeat->over()) {
       TellOver(*over, caller.run_id);
       return absl::OkStatus();
     }
     const std::string why = options_.unwilling ? options_.unwilling() : "";
     request.want = why.empty() ? 1 : 0;
-    // Others of a secure sum wait for its steps, which are small work.
+    // Other clients of a secure sum wait for its steps, which are little work.
     if (!why.empty() && request.working_on.empty()) {
       if (observer.on_wait) observer.on_wait({why}, kAskAgainMs);
       if (!stop_.Sleep(kAskAgainMs)) return Cancelled("stopped");
@@ -126,7 +126,7 @@ Status Agent::Run() {
       offer(may_hide);
       continue;
     }
-    // A run that asks for clients with so many examples has no secure sums.
+    // A run that requires clients with so many examples has no secure sums.
     if (absl::IsInvalidArgument(polled.status()) && hidden && !hides) {
       offer(false);
       continue;
@@ -153,7 +153,7 @@ Status Agent::Run() {
     }
     for (const Task& task : reply.tasks) {
       beat_ms = reply.wait_ms;
-      // Its next step, which has been taken.
+      // Its next step, which was taken already.
       if (std::ranges::find(request.working_on, task.id, &TaskProgress::task) != request.working_on.end()) continue;
       caller.run_id = task.run_id;
       if (observer.on_task) observer.on_task(task);
@@ -161,7 +161,7 @@ Status Agent::Run() {
       heartbeat->Begin(request, task.id, reply.wait_ms, steps);
       const StatusOr<TaskReport> done = runner.Run(caller, task, options_.data);
       heartbeat->End();
-      stop_.BeginTask();  // what ended this task is not to end the next poll
+      stop_.BeginTask();  // the end of this task must not cancel the next poll
       if (const std::optional<bool> secure = runner.sums_securely()) offer(hides || (may_hide && *secure));
       RIVULET_ASSIGN_OR_RETURN(const TaskReport report, done);
       if (report.kind == TaskReport::Kind::kInSteps) continue;
@@ -184,13 +184,13 @@ void Agent::SendWords(SecureTasks& secure, Heartbeat& heartbeat, const PollReque
   stop_.BeginTask();
 }
 
-// A run that has failed may be resumed, and then asks for what it had not written.
+// A failed run may be resumed, and then asks for updates that it had not written.
 void Agent::TellOver(const PollReply::Over& over, const std::string& run_id) {
   if (options_.persisted != nullptr && !over.failed && !run_id.empty()) options_.persisted->RunIsOver(run_id);
   if (options_.observer.on_over) options_.observer.on_over(over);
 }
 
-// Told until it is asked no more; the same again changes nothing.
+// Sent until it is asked for no more; a repetition changes nothing.
 void Agent::Settle(const TaskOutcome& outcome, const std::string& run_id) {
   if (options_.persisted != nullptr) options_.persisted->Settle(outcome);
   if (options_.states == nullptr || run_id.empty()) return;

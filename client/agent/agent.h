@@ -37,14 +37,14 @@ struct AgentOptions {
   std::vector<BoundData> data;
   BackoffOptions backoff;
   int64_t chunk_bytes = kSubmissionChunkBytes;
-  int64_t max_upload_rate = 0;  // bytes a second; 0: as fast as it goes
+  int64_t max_upload_rate = 0;  // in bytes per second; 0: no limit
   AgentObserver observer;
   Instruments instruments;
   int64_t memory_budget = 0;  // peak bytes of a task, and of any download; 0: those of available_memory, and of a plan
                               // kMaxPlanBytes
   std::function<int64_t()> available_memory = nullptr;  // bytes available now; null: no bound
-  // Called before each poll. Returns a sentence for on_wait that says why no task is wanted now; "", or null: one is
-  // wanted. The coordinator passes over a client that does not poll.
+  // Called before each poll. Returns the reason why no task is wanted now, for on_wait; "", or null: one is wanted. The
+  // coordinator skips a client that does not poll.
   std::function<std::string()> unwilling;
   int64_t hold_ms = 20'000;                     // how long the coordinator may delay its reply while there is no task
   std::function<void(int64_t ms)> sleep;        // null: the wall clock
@@ -68,7 +68,7 @@ class Agent {
   // coordinator has rejected this client. Calls EnterWorkerThread() on the calling thread.
   Status Run();
 
-  // From another thread: ends a wait at once, a training before its next kernel.
+  // Ends a wait at once, and a training before its next kernel. May be called from another thread.
   void Stop() { stop_.Stop(); }
 
  private:

@@ -19,13 +19,13 @@ namespace {
 
 std::string ClockText(int minute) { return fmt::format("{:02}:{:02}", minute / 60, minute % 60); }
 
-// From `from` to before `until`, over midnight where that comes first.
+// From `from` to before `until`, over midnight if that is earlier.
 bool IsWithin(const SitePolicy::Hours& hours, int minute) {
   if (hours.from <= hours.until) return hours.from <= minute && minute < hours.until;
   return minute >= hours.from || minute < hours.until;
 }
 
-// Of sched_setattr(2), which glibc has no function for; `runtime` in nanoseconds is the length of a turn.
+// For sched_setattr(2), for which glibc has no function; `runtime` is the length of a time slice in nanoseconds.
 struct SchedulingAttributes {
   uint32_t size = sizeof(SchedulingAttributes), policy = 0;
   uint64_t flags = 0;
@@ -87,11 +87,11 @@ Status KeepWithin(const SitePolicy::Budget& budget) {
   return absl::OkStatus();
 }
 
-// A model and what a step needs beside it are some 20 MB. By the system's turns of 3 ms, about one step of a small
-// network, each training finds the caches full of the one before: ten clients on two cores took a fifth more of the
-// processors than two workers of one process that do the same steps.
+// A model and a step's other memory are some 20 MB. With the system's slices of 3 ms, about one step of a small
+// network, each training finds the caches full of another's data: ten clients on two cores used a fifth more processor
+// time than two workers of one process with the same steps.
 void TakeLongTurns() {
-  constexpr uint64_t kLongestTurn = 100'000'000;  // more is refused
+  constexpr uint64_t kLongestTurn = 100'000'000;  // larger values are refused
   SchedulingAttributes now;
   if (syscall(SYS_sched_getattr, 0, &now, sizeof(now), 0) != 0 || now.policy != SCHED_OTHER) return;
   now.policy = SCHED_BATCH;

@@ -26,8 +26,8 @@ std::string WhyNotNow(const SitePolicy::When& when, const MachineNow& now);
 Status KeepWithin(const SitePolicy::Budget& budget);
 
 // Asks the system for long time slices for the calling thread and its future threads (SCHED_BATCH; sched_setattr(2),
-// whose slice of up to 100 ms needs Linux 6.12). The share of the processor is unchanged, and threads that wake up
-// still run first. A policy set before (`chrt`), or a system without such slices, is left unchanged.
+// with slices of up to 100 ms from Linux 6.12). The share of the processor is unchanged, and threads that wake up still
+// run first. An earlier policy (`chrt`), or a system without such slices, is left unchanged.
 void TakeLongTurns();
 
 }  // namespace rivulet

@@ -20,14 +20,14 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "finished work is kept as it is in memory");
 
-// What stands before the columns of its result and the update in its file.
+// The head of the file, before the result's columns and the update.
 struct Head {
   char magic[8] = {'R', 'V', 'H', 'E', 'L', 'D', '0', '2'};
   std::array<uint8_t, 32> work{};
 };
 static_assert(sizeof(Head) == 40, "no padding that would be written");
 
-// In the place of the columns, in files of version 0.1. A number that is not known is -1, NaN or 0.
+// Instead of the columns, in files of version 0.1. An unknown number is -1, NaN or 0.
 constexpr char kEarlierMagic[] = "RVHELD01";
 struct EarlierNumbers {
   int64_t examples = 0, steps = 0;
@@ -55,7 +55,7 @@ int64_t SizeOf(const std::string& path) {
   return error ? 0 : static_cast<int64_t>(size);
 }
 
-// A file that this class has made, of the run with these digits; any other file in a client's folder is somebody's.
+// The task of a file made by this class, for the run with these digits; other files in a client's folder are foreign.
 std::optional<TaskName> UpdateOf(std::string_view file, std::string_view run_digits) {
   std::optional<TaskName> name = TaskNameOf(file, run_digits);
   if (name && name->client_id != kClientInName) name.reset();
@@ -65,13 +65,13 @@ bool IsUpdate(std::string_view file) { return UpdateOf(file, file.substr(0, kFil
 
 void RemoveHalfWrittenOf(FileSystem& fs, const std::string& folder) { RemoveTemporaries(fs, folder, IsUpdate); }
 
-// In one client's folder: the files of a run whose round is at most `last`.
+// Removes from one client's folder the files of a run up to round `last`.
 void RemoveOf(FileSystem& fs, const std::string& folder, std::string_view run_digits, int64_t last) {
   const auto files = fs.List(folder);
   if (!files.ok()) return;
   for (const std::string& file : *files) {
     const std::optional<TaskName> name = UpdateOf(file, run_digits);
-    // What cannot be removed now is removed with the next.
+    // A file that cannot be removed now is removed with the next.
     if (name && name->round <= last) fs.Remove(JoinPath(folder, file)).IgnoreError();
   }
 }
@@ -86,8 +86,8 @@ PersistedUpdates::PersistedUpdates(FileSystem& fs, const std::string& folder, st
   if (!options_.shared) RemoveHalfWrittenOf(fs_, folder_);
 }
 
-// The run's id is what stands before the rest of a task's name; a client that is called like the rest of one does no
-// harm but to itself.
+// The run's id is the text before the rest of a task's name. A client whose name resembles the rest of one harms only
+// itself.
 std::optional<PersistedUpdates::Place> PersistedUpdates::PlaceOf(const TaskId& task) const {
   for (size_t end = task.find("-r"); end != task.npos; end = task.find("-r", end + 1)) {
     const std::string_view run = std::string_view(task).substr(0, end);
@@ -101,9 +101,9 @@ std::optional<PersistedUpdates::Place> PersistedUpdates::PlaceOf(const TaskId& t
   return std::nullopt;
 }
 
-// A sync waits for the disk, a millisecond or ten, and a round of small models is made of little else. What it would
-// save is the training alone, as the task is offered again: so it is done where that costs more. Another draw of noise
-// would be a second look at the same data, so that work which does not repeat itself is always synced.
+// A sync waits for the disk, one to ten milliseconds, and a round of small models takes little longer. It would save
+// only the training, since the task is offered again; so it is done if training costs more. Other noise would be a
+// second look at the same data, so work that is not repeatable is always synced.
 void PersistedUpdates::Keep(const Task& task, const FinishedWork& work, bool repeatable) {
   const std::optional<Place> place = PlaceOf(task.id);
   if (!place) return;
@@ -212,7 +212,7 @@ void PersistedUpdates::RemoveHalfWritten(FileSystem& fs, const std::string& fold
 
 void PersistedUpdates::Remove(std::string_view run_digits, int64_t last) { RemoveOf(fs_, folder_, run_digits, last); }
 
-// By age and not by round: the files may be of several runs, and of those that have ended some may be left.
+// By age, not by round: the files may be of several runs, and some of ended runs may be left.
 bool PersistedUpdates::MakeRoom(int64_t bytes) {
   struct Held {
     std::filesystem::file_time_type written;

@@ -23,7 +23,7 @@
 
 namespace rivulet {
 
-// Result of one task's training with the update as it is sent.
+// Result of one task's training, with the update in the form of its upload.
 struct FinishedWork : TaskResult {
   std::string update;
 };
@@ -31,15 +31,15 @@ struct FinishedWork : TaskResult {
 class PersistedUpdates {
  public:
   struct Options {
-    int64_t max_bytes = 2'000'000'000;  // of all files together; beyond it the oldest are dropped
+    int64_t max_bytes = 2'000'000'000;  // of all files together; beyond it the oldest are removed
     // Receives a sentence when an update is dropped or cannot be written, with the reason.
     std::function<void(const std::string& sentence)> on_note;
     // A shorter training is not worth two syncs of the disk: it is repeated after a power failure.
     double unsynced_seconds = 0.1;
-    // Several objects of this process write for one client, each another task: half written files stay.
+    // Several objects of this process write for one client, each for another task: incomplete files stay.
     bool shared = false;
   };
-  // Removes half written files of earlier processes; creates nothing. `fs` must outlive this.
+  // Removes incomplete files of earlier processes; creates nothing. `fs` must outlive this.
   PersistedUpdates(FileSystem& fs, const std::string& folder, std::string client_id, Options options);
 
   // Writes an update before it is sent. A failure is no error, since the update is sent all the same; it is noted once
@@ -60,13 +60,13 @@ class PersistedUpdates {
   void Settle(const TaskOutcome& outcome);
   // Removes all updates of a finished run.
   void RunIsOver(std::string_view run_id);
-  // The same for every client below `folder`; and the removal of all half written files there, before any other use.
+  // The same for every client below `folder`; and the removal of all incomplete files there, before any other use.
   static void RunIsOver(FileSystem& fs, const std::string& folder, std::string_view run_id);
   static void RemoveHalfWritten(FileSystem& fs, const std::string& folder);
 
  private:
   struct Place {
-    std::string run;  // its digits
+    std::string run;  // digits of its id
     TaskName name;
     std::string path;
   };

@@ -33,7 +33,7 @@ std::string PassText(const LocalPass& pass) {
                      pass.max_steps > 0 ? fmt::format(" or {} steps", pass.max_steps) : "", pass.batch_size);
 }
 
-// "clip (norm = 1), noise (…)": natively, in this order, over all that is sent.
+// "clip (norm = 1), noise (…)": native stages, in this order, over all sent values.
 std::string MechanismsText(const LocalProgram& program) {
   std::vector<std::string> texts;
   for (const PieceSpec& mechanism : program.mechanisms) {

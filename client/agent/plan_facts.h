@@ -13,7 +13,7 @@
 
 namespace rivulet {
 
-// Types of all ops in a graph and its functions: they bound what an untrusted graph can do.
+// Types of all ops in a graph and its functions: they bound the effects of an untrusted graph.
 std::set<std::string, std::less<>> OpsOf(const Graph& graph);
 // Types of all ops that a plan has clients run; an external plan has none.
 std::set<std::string, std::less<>> OpsOf(const Plan& plan);

@@ -26,7 +26,7 @@ bool IsNumber(std::string_view text, Number& number) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
-// What one task of this claim costs, as a multiplier under add-remove.
+// The cost of one task with this claim, as a multiplier under add-remove.
 double MultiplierOf(const PrivacyClaim& claim) {
   return claim.replace_one ? claim.noise_multiplier / 2 : claim.noise_multiplier;
 }
@@ -51,7 +51,7 @@ StatusOr<std::unique_ptr<PrivacyLedger>> PrivacyLedger::Open(FileSystem& files, 
   if (earlier.empty() || !files.Exists(earlier)) return ledger;
   RIVULET_ASSIGN_OR_RETURN(const std::string text, files.ReadAll(earlier));
   RIVULET_RETURN_IF_ERROR(ledger->Read(earlier, text));
-  // A crash between the two charges it twice, and never loses it.
+  // A crash between the two writes charges it twice, and never loses it.
   RIVULET_RETURN_IF_ERROR(WriteFileAtomically(files, ledger->path_, ledger->Text()));
   RIVULET_RETURN_IF_ERROR(files.Remove(earlier));
   return ledger;

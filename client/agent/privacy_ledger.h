@@ -28,20 +28,20 @@ namespace rivulet {
 // The ledger's file below a folder: by the digest of the authority's certificate, or without one "plaintext".
 std::string PrivacyLedgerPath(std::string_view folder, const std::optional<Digest>& authority);
 
-// Thread-safe, and safe beside other processes with the same file: each call reads it under a lock of the system.
+// A ledger. Thread-safe, and safe beside other processes with its file: each call reads it under a system lock.
 class PrivacyLedger {
  public:
   struct Budget {
     double epsilon = 0, delta = 1e-5;
   };
-  // Makes the folder where there is none. `earlier`: a ledger of an older program, which is added to this one and
-  // removed; "": none. DATA_LOSS: not a ledger, or a damaged one; nothing is charged to a new file instead. Others:
-  // as `files`.
+  // Creates a missing folder. `earlier`: a ledger of an older program, which is added to this one and removed; "":
+  // none. DATA_LOSS: not a ledger, or a damaged one; then nothing is charged to a new file. Other errors are those of
+  // `files`.
   static StatusOr<std::unique_ptr<PrivacyLedger>> Open(FileSystem& files, std::string path, Budget budget,
                                                        const std::string& earlier = "");
 
-  // What an answer tells beside an earlier one of the same task: nothing more, or as much again, where the client has
-  // drawn other noise for it.
+  // The information in an answer beyond an earlier one of the same task: none, or as much again if the client has drawn
+  // other noise for it.
   enum class Again : uint8_t { kSameBits, kOtherNoise };
   // Whether the task may still be charged. FAILED_PRECONDITION, with a reason that may leave the site: its charge would
   // exceed the budget, or the plan claims no noise.
@@ -49,7 +49,7 @@ class PrivacyLedger {
   // Charges a task; durable when it returns OK. Errors: as Check, and of `files`, after which nothing may be sent.
   Status Charge(const TaskId& task, const Plan& plan, Again again = Again::kSameBits);
 
-  // Of all charges, at the budget's delta.
+  // Spend of all charges, at the budget's delta.
   StatusOr<double> Spent();
   // "epsilon 1.9 of 8 spent at delta 1e-05".
   StatusOr<std::string> Sentence();
@@ -57,10 +57,10 @@ class PrivacyLedger {
  private:
   PrivacyLedger(FileSystem& files, std::string path, Budget budget)
       : files_(files), path_(std::move(path)), budget_(budget) {}
-  // The system's lock, for which it waits a while. UNAVAILABLE: another process keeps it.
+  // The system's lock, after a limited wait. UNAVAILABLE: another process keeps it.
   StatusOr<std::unique_ptr<FileLock>> Lock() const;
   Status Reload() REQUIRES(mutex_);
-  Status Read(const std::string& path, const std::string& text) REQUIRES(mutex_);  // adds what it says
+  Status Read(const std::string& path, const std::string& text) REQUIRES(mutex_);  // adds its charges
   std::string Text() const REQUIRES(mutex_);
   StatusOr<double> SpentWith(double multiplier) const REQUIRES(mutex_);  // 0: with nothing more
   bool IsCharged(const TaskId& task, Again again) const REQUIRES(mutex_);

@@ -9,7 +9,7 @@
 namespace rivulet {
 namespace {
 
-// What another call may bring.
+// Whether another call may succeed.
 bool MayComeLater(const Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsCancelled(status);
 }
@@ -68,20 +68,20 @@ void SecureTasks::Drop(const TaskId& task) {
   tasks_.erase(task);
 }
 
-// A step whose input is known has begun here, though its answer may wait for the training.
+// A step with a known input has begun here, though its answer may wait for the training.
 std::vector<TaskProgress> SecureTasks::InHand() const {
   MutexLock lock(mutex_);
   std::vector<TaskProgress> progress;
   for (const auto& [task, in] : tasks_) {
     const bool begun = in->next == 0 || in->input;
-    // An aggregator that was started again must know what the one before it was sent.
+    // A restarted aggregator must learn the answers that its previous process received.
     progress.push_back({.task = task, .held = !begun, .step = begun ? in->next : in->next - 1});
   }
   return progress;
 }
 
-// A cancelled task ends at once, also one that another thread answers. Inputs wait for that thread: one may be of the
-// step after the answer that it sends.
+// A cancelled task ends at once, even if another thread answers it. Inputs wait for that thread: one may belong to the
+// step after the answer under way.
 void SecureTasks::Take(const Caller& caller, const PollReply& reply, bool beside) {
   {
     MutexLock lock(mutex_);
@@ -156,7 +156,7 @@ void SecureTasks::End(InSteps& in, TaskReport::Kind kind, std::string reason) {
   if (!Holds(in)) return;
   in.report.kind = kind;
   in.report.reason = std::move(reason);
-  // Its training would be for nothing.
+  // Its training would be of no use.
   if (!in.trained) stop_.CancelTask();
   ended_.push_back({in.task, std::move(in.report)});
   tasks_.erase(TaskId(in.task.id));
@@ -174,7 +174,7 @@ void SecureTasks::AnswerOne(const Caller& caller, InSteps& in) {
   End(in, again ? TaskReport::Kind::kDuplicate : TaskReport::Kind::kAccepted, result->reason);
 }
 
-// A half that refuses has caught a lie, or has been sent what it cannot use: its client tells the coordinator that it
+// A half that refuses has detected a lie, or received an unusable input: its client reports to the coordinator that it
 // is not willing.
 void SecureTasks::FailTask(const Caller& caller, InSteps& in, const Status& status) {
   {
@@ -193,7 +193,7 @@ void SecureTasks::FailTask(const Caller& caller, InSteps& in, const Status& stat
       std::string(Sentence(Message(status))));
 }
 
-// An answer that was made is not made again: it is sent until it has arrived.
+// An answer is made once, and sent until it has arrived.
 StatusOr<SubmitResult> SecureTasks::AnswerStep(const Caller& caller, InSteps& in) {
   int step = 0;
   std::optional<BlobId> from;
@@ -210,8 +210,8 @@ StatusOr<SubmitResult> SecureTasks::AnswerStep(const Caller& caller, InSteps& in
       const auto most = static_cast<size_t>(in.most_members);
       StatusOr<std::string> fetched =
           calls_.Fetch(caller, *from, static_cast<int64_t>(secure::MostInputBytes(step, most, most)));
-      // An aggregator that was started again has no inputs of the one before it. Polls say that the step has yet to
-      // come, and it is given once more, or the task is cancelled.
+      // A restarted aggregator lacks the inputs of its previous process. Polls report that the step has not begun, and
+      // the input is sent again, or the task is cancelled.
       if (absl::IsNotFound(fetched.status())) {
         MutexLock lock(mutex_);
         in.input.reset();
@@ -220,7 +220,7 @@ StatusOr<SubmitResult> SecureTasks::AnswerStep(const Caller& caller, InSteps& in
       RIVULET_ASSIGN_OR_RETURN(input, std::move(fetched));
     }
     RIVULET_ASSIGN_OR_RETURN(std::string answer, in.half->Answer(step, input));
-    // From here on this client has told what it tells of one set of clients, whatever becomes of it.
+    // From here on this client has revealed its shares for one set of clients, whatever happens to them.
     if (step == in.half->steps() - 1 && identity_.answered != nullptr) {
       RIVULET_RETURN_IF_ERROR(identity_.answered->Add(in.task.id));
     }

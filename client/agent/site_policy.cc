@@ -24,7 +24,7 @@ Setting Names(std::string name, std::string doc) {
 
 using Table = std::map<std::string, std::vector<Setting>, std::less<>>;
 
-// By section.
+// Keys by section.
 const Table& SiteKeys() {
   static const Table* const table = new Table{
       {"plans",
@@ -53,7 +53,7 @@ const Table& SiteKeys() {
   return *table;
 }
 
-// Values that the file gives, by "section.key".
+// The file's values, by "section.key".
 class Given {
  public:
   static StatusOr<Given> Read(const std::string& toml, const std::string& path) {
@@ -140,7 +140,7 @@ bool Has(const std::vector<std::string>& names, std::string_view name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-// Claims that a plan must make. Whether they hold is the coordinator's affair.
+// Claims that a plan must make. The coordinator is responsible for their truth.
 Status CheckPrivacy(const SitePolicy::Privacy& wanted, const Plan& plan) {
   if (wanted.max_epsilon > 0 && !plan.privacy()) {
     return NotWilling(FailedPrecondition("plan '{}' claims no noise, and this site has a privacy budget "
@@ -184,7 +184,7 @@ StatusOr<SitePolicy> ParseSitePolicy(const std::string& toml, const std::string&
                     .delta = given.number("privacy.delta", SitePolicy::Privacy().delta),
                     .min_cohort = given.integer("privacy.min_cohort", 0),
                     .ledger = given.text("privacy.ledger", "")};
-  // A policy's own paths start at its folder.
+  // A policy's relative paths start at its folder.
   if (!policy.privacy.ledger.empty()) policy.privacy.ledger = JoinPath(FolderOf(path), policy.privacy.ledger);
   policy.when.max_load = given.number("when.max_load", 0);
   policy.when.min_available_bytes = given.integer("when.min_free_megabytes", 0) * kMegabyte;

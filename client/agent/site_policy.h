@@ -50,28 +50,28 @@ namespace rivulet {
 
 struct SitePolicy {
   struct Plans {
-    std::optional<std::vector<std::string>> authors;  // as AuthorText has them
+    std::optional<std::vector<std::string>> authors;  // in the form of AuthorText
     std::optional<std::vector<std::string>> ops, columns;
     int64_t max_epochs = 0;  // 0: any
   } plans;
-  struct Secure {  // 0: anything
+  struct Secure {  // 0: no condition
     bool required = false;
     int64_t min_cohort = 0, min_survivors = 0, max_colluding = 0, least_sum = 0;
     bool asked() const { return required || min_cohort + min_survivors + max_colluding + least_sum > 0; }
   } secure;
   struct Budget {
-    int64_t memory_bytes = 0;  // 0: as much as there is, here and below
+    int64_t memory_bytes = 0;  // 0: no limit, here and below
     int64_t processors = 0;
     int64_t niceness = 0;
-    // Of memory_bytes a quarter is for decoded examples, which are kept as far as that goes, and the rest for a task.
+    // A quarter of memory_bytes is a cache for decoded examples, the rest is for a task.
     int64_t TaskBytes() const { return memory_bytes - RowBytes(); }
     int64_t RowBytes() const { return memory_bytes / 4; }
   } budget;
   struct Hours {
-    int from = 0, until = 0;  // minutes of the day; over midnight where `until` comes first
+    int from = 0, until = 0;  // minutes of the day; over midnight if `until` is earlier
   };
   struct When {
-    std::vector<Hours> hours;  // none: always
+    std::vector<Hours> hours;  // empty: always
     double max_load = 0;       // 0: any
     int64_t min_available_bytes = 0;
     bool Always() const { return hours.empty() && max_load == 0 && min_available_bytes == 0; }
@@ -84,8 +84,8 @@ struct SitePolicy {
   } privacy;
 };
 
-// INVALID_ARGUMENT with FILE:line:column: no TOML, a key that there is not (names the nearest), a value out of its
-// range, an author that is none, a key that has another name now.
+// INVALID_ARGUMENT with FILE:line:column: no TOML, an unknown key (names the nearest), a value out of range, an invalid
+// author, or a key's former name.
 StatusOr<SitePolicy> ParseSitePolicy(const std::string& toml, const std::string& path);
 
 // Checks whether a plan may run here. FAILED_PRECONDITION, with a reason that may leave the site

@@ -10,7 +10,7 @@
 namespace rivulet {
 namespace {
 
-// A task whose blob is not there is given back so often before it is told to have failed, each time after a pause.
+// A task with a missing blob is tried so often before it is reported as failed, each time after a pause.
 constexpr int kMostTimesLost = 3;
 constexpr int64_t kLostPauseMs = 100;
 
@@ -51,13 +51,13 @@ TaskRunner::TaskRunner(CoordinatorApi& api, ArtifactCache& artifacts, StopSignal
 
 StatusOr<TaskReport> TaskRunner::Run(const Caller& caller, const Task& task, std::span<const BoundData> data) {
   StatusOr<TaskReport> report = TraceTask(tracer_, caller.name, task, [&] { return Perform(caller, task, data); });
-  // Without a report this client is being stopped, and may come back to it.
+  // Without a report this client is being stopped, and may resume the task later.
   if (report.ok() && checkpoint_ != nullptr && task.kind == TaskKind::kTrain) checkpoint_->Remove();
   return report;
 }
 
-// What this site allows may have changed since it was trained, so that the plan is asked about as for a training; and
-// a client whose plan has it keep something must still have what this task proposed.
+// The site's policy may have changed since the training, so the plan is checked as before a training. A client with
+// state must also still have the state that this task proposed.
 std::optional<FinishedWork> TaskRunner::FindPersisted(const Caller& caller, const Task& task,
                                                       const TaskTrainer::Sources& sources) {
   if (persisted_ == nullptr || task.kind != TaskKind::kTrain) return std::nullopt;
@@ -71,7 +71,7 @@ std::optional<FinishedWork> TaskRunner::FindPersisted(const Caller& caller, cons
   return found;
 }
 
-// Two answers with noise of two draws tell twice as much, whatever their task. The first may have arrived before the
+// Two answers with different noise reveal twice as much, even for one task. The first may have arrived before the
 // client was stopped, so a second draw is a second charge.
 Status TaskRunner::AskLedger(Ledger what, const Task& task, const TaskTrainer::Sources& sources, bool sent_again) {
   if (ledger_ == nullptr || task.kind != TaskKind::kTrain) return absl::OkStatus();
@@ -82,7 +82,7 @@ Status TaskRunner::AskLedger(Ledger what, const Task& task, const TaskTrainer::S
   return what == Ledger::kCheck ? ledger_->Check(task.id, plan, again) : ledger_->Charge(task.id, plan, again);
 }
 
-// On disk before the first byte of it is sent: from then on no death of either side costs its training.
+// It is on disk before its first byte is sent: from then on no crash of either side costs its training.
 StatusOr<FinishedWork> TaskRunner::TrainAndKeep(const Caller& caller, const Task& task, std::span<const BoundData> data,
                                                 const TaskTrainer::Sources& sources) {
   RIVULET_RETURN_IF_ERROR(AskLedger(Ledger::kCheck, task, sources));
@@ -94,8 +94,8 @@ StatusOr<FinishedWork> TaskRunner::TrainAndKeep(const Caller& caller, const Task
   return work;
 }
 
-// Nothing of the update leaves but its masked words, so neither it nor what was measured of it is sent or kept. Its
-// first steps go on beside the training, and may end it.
+// Only masked words of the update leave the client, so neither it nor its measures are sent or stored. Its first steps
+// run beside the training, and may end it.
 StatusOr<TaskReport> TaskRunner::TrainForSum(const Caller& caller, const Plan& plan, const Task& task,
                                              std::span<const BoundData> data, const TaskTrainer::Sources& sources) {
   if (secure_ == nullptr) {
@@ -107,7 +107,7 @@ StatusOr<TaskReport> TaskRunner::TrainForSum(const Caller& caller, const Plan& p
     return WithReason(why, TaskFailure::Code::kNotWilling, "secure aggregation");
   };
   RIVULET_RETURN_IF_ERROR(not_willing(secure_->Check(plan, task)));
-  // Before anything of it is sent: what a sum reveals cannot be taken back when a later step fails.
+  // Before any part of it is sent: a sum's information cannot be taken back when a later step fails.
   RIVULET_RETURN_IF_ERROR(AskLedger(Ledger::kCharge, task, sources));
   RIVULET_RETURN_IF_ERROR(not_willing(secure_->Begin(plan, task)));
   TaskReport report;
@@ -126,14 +126,14 @@ StatusOr<TaskReport> TaskRunner::TrainForSum(const Caller& caller, const Plan& p
   return done;
 }
 
-// A task always ends in one of two ways: with an update, or with a reason to the coordinator, which would otherwise
-// wait for this client until its deadline. The sentence is for whoever called, on this side. Only a client that is
-// being stopped says nothing, since it may come back to the same task.
+// A task always ends in one of two ways: with an update, or with a reason sent to the coordinator, which would
+// otherwise wait for this client until its deadline. The error's message is for the caller on this side. Only a client
+// that is being stopped sends nothing, because it may resume the task.
 StatusOr<TaskReport> TaskRunner::Perform(const Caller& caller, const Task& task, std::span<const BoundData> data) {
   TaskReport report;
   TaskTrainer::Sources sources;
   bool lost = false;
-  // Of a download's errors, beyond this site's budget alone is FAILED_PRECONDITION.
+  // Among a download's errors, only a size beyond this site's budget is FAILED_PRECONDITION.
   const auto noted = [&](StatusOr<std::string> blob) -> StatusOr<std::string> {
     lost |= absl::IsNotFound(blob.status());
     if (!absl::IsFailedPrecondition(blob.status())) return blob;
@@ -194,16 +194,16 @@ StatusOr<TaskReport> TaskRunner::Perform(const Caller& caller, const Task& task,
     return report;
   }
   if (TurnedAway(status)) return status;
-  report.reason = std::string(Sentence(Message(status)));  // a row and a log line have no room for drawings
-  // The task went while this client trained or sent. Told to have failed it would fail under the same name, in which it
-  // may have been offered anew by a coordinator, or an aggregator, that was started again.
+  report.reason = std::string(Sentence(Message(status)));  // a row and a log line have no room for multi-line text
+  // The task was lost while this client trained or sent. A failure report would fail the task of the same name, which a
+  // restarted coordinator or aggregator may have offered again.
   if (work.ok() && (absl::IsNotFound(status) || absl::IsAborted(status))) {
     report.kind = TaskReport::Kind::kGone;
     return report;
   }
-  // A coordinator that was killed may have lost the version that this task begins with, and makes it again; the task is
-  // then offered under the same name. Told to have failed, it would go to another client, and other clients would make
-  // the version than without the crash. So the coordinator is asked whether it still knows of it.
+  // A killed coordinator may have lost the version that this task starts from. It makes that again, and offers the task
+  // under the same name. A failure report would give the task to another client, and other clients would make the
+  // version. So the coordinator is first asked whether it still knows the task.
   times_lost_ = !lost ? 0 : task.id == lost_ ? times_lost_ + 1 : 1;
   lost_ = task.id;
   if (lost && times_lost_ < kMostTimesLost) {

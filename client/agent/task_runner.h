@@ -35,7 +35,7 @@ struct TaskRunnerOptions {
   SecureTasks* secure = nullptr;                        // null: plans with secure aggregation are refused
 };
 
-// Not thread-safe: one per thread. The thread has called EnterWorkerThread().
+// Runner of tasks. Not thread-safe: one per thread. The thread has called EnterWorkerThread().
 class TaskRunner {
  public:
   // All must outlive the runner.
@@ -46,8 +46,8 @@ class TaskRunner {
 
   // Does `task`. A failure of the task (data that cannot be decoded, a plan that cannot be used) is reported to the
   // coordinator and returned as a TaskReport. Errors: CANCELLED after Stop; PERMISSION_DENIED or UNAUTHENTICATED when
-  // the coordinator rejects the client.
-  // A task of a secure sum returns as kInSteps once its words are made: SecureTasks tells its end.
+  // the coordinator rejects the client. A task of a secure sum returns as kInSteps once its words are made: SecureTasks
+  // reports its end.
   StatusOr<TaskReport> Run(const Caller& caller, const Task& task, std::span<const BoundData> data);
 
   // Whether the last plan that was read sums updates under masks; nullopt: none was read.
@@ -55,14 +55,14 @@ class TaskRunner {
 
  private:
   StatusOr<TaskReport> Perform(const Caller& caller, const Task& task, std::span<const BoundData> data);
-  // Of a plan with secure aggregation: begins its steps, trains, and gives them the words of its update.
+  // For a plan with secure aggregation: begins the task's steps, trains, and gives the steps the words of its update.
   StatusOr<TaskReport> TrainForSum(const Caller& caller, const Plan& plan, const Task& task,
                                    std::span<const BoundData> data, const TaskTrainer::Sources& sources);
-  // What was finished of it before; nullopt: nothing that may be sent.
+  // An earlier result of this task; nullopt: there is none that may be sent.
   std::optional<FinishedWork> FindPersisted(const Caller& caller, const Task& task,
                                             const TaskTrainer::Sources& sources);
-  // Before a training, and again before its update is sent, where it is charged. `sent_again`: the update is one that
-  // may have been sent before. OK without a ledger.
+  // Checks before a training; charges before its update is sent. `sent_again`: the update may have been sent before. OK
+  // without a ledger.
   enum class Ledger : uint8_t { kCheck, kCharge };
   Status AskLedger(Ledger what, const Task& task, const TaskTrainer::Sources& sources, bool sent_again = false);
   StatusOr<FinishedWork> TrainAndKeep(const Caller& caller, const Task& task, std::span<const BoundData> data,
@@ -78,7 +78,7 @@ class TaskRunner {
   PrivacyLedger* const ledger_;
   CoordinatorCalls calls_;
   TaskTrainer trainer_;
-  TaskId lost_;  // the last task whose plan or model was not there, and how often in a row
+  TaskId lost_;  // the last task with a missing plan or model, and the number of successive times
   int times_lost_ = 0;
   std::optional<bool> sums_securely_;
 };

@@ -10,11 +10,11 @@
 
 namespace rivulet {
 
-// An Update with `parts` (each as its codec made it, or its runs one after another) and `scalars` in order of their
-// names. On the thread that trained, where a run is a difference.
+// An Update with `parts` (each encoded by its codec, or its runs one after another) and `scalars` in order of their
+// names. Call it on the training thread if a run is a difference.
 std::string WriteUpdate(std::span<const PartView> parts, const Scalars& scalars);
-// What a client uploads of a task that it has trained: a function of what it computed alone, so that the same task
-// trained again gives the same bytes. `result` is as Trainer::Train gave it, and before the next Train.
+// A trained task's upload: a function of its results alone, so that training the task again gives the same bytes.
+// `result` is from Trainer::Train, and valid until the next Train.
 inline std::string WriteUpdate(const LocalResult& result) { return WriteUpdate(result.parts, result.declared); }
 
 }  // namespace rivulet

@@ -16,7 +16,7 @@ struct BackoffOptions {
   double factor = 2;
 };
 
-// Not thread-safe.
+// Sequence of waiting times. Not thread-safe.
 class Backoff {
  public:
   Backoff(const BackoffOptions& options, std::string_view client_id);

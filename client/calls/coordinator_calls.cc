@@ -25,7 +25,7 @@ bool CoordinatorCalls::Pause(const Status& status, Backoff& backoff) {
 }
 
 StatusOr<PollReply> CoordinatorCalls::Poll(const PollRequest& request) {
-  std::optional<Backoff> backoff;  // a worker of a simulation polls a thousand times a second, and never needs one
+  std::optional<Backoff> backoff;  // a simulation's worker polls a thousand times a second, and never needs one
   for (;;) {
     if (stop_.stopped()) return Cancelled("stopped");
     StatusOr<PollReply> reply = api_.Poll(request);
@@ -35,12 +35,12 @@ StatusOr<PollReply> CoordinatorCalls::Poll(const PollRequest& request) {
   }
 }
 
-// What has arrived is kept over lost connections, and only the rest is asked for; the digest is of the whole, so a
-// coordinator that was restarted, or another one, may serve the second half. A model's digest is of what is in the file
-// and is compared by whoever parses it.
+// Received bytes are kept over lost connections, and only the rest is requested. The digest covers the whole, so a
+// restarted coordinator, or another one, may serve the second half. A model's digest covers the content of its file,
+// and its parser checks it.
 //
-// The announced size is compared with the bounds before memory is taken, and no more than was announced is kept. A try
-// that begins anew may announce another size, which is compared again.
+// The announced size is checked before memory is allocated, and no more than was announced is kept. A try that starts
+// anew may announce another size, which is checked again.
 StatusOr<std::string> CoordinatorCalls::Fetch(const Caller& caller, const BlobId& id, int64_t most_bytes) {
   Backoff backoff(options_.backoff, caller.name);
   std::string blob;
@@ -57,7 +57,7 @@ StatusOr<std::string> CoordinatorCalls::Fetch(const Caller& caller, const BlobId
       return FailedPrecondition("the coordinator announced {} bytes for blob {}, and this site's memory allows {}",
                                 total, id.digest.Hex(), options_.max_download_bytes);
     }
-    // Beyond a gigabyte memory follows the bytes that arrive.
+    // Beyond a gigabyte, memory grows with the received bytes.
     if (total > 0 && total <= int64_t{1} << 30) blob.reserve(static_cast<size_t>(total));
     for (;;) {
       if (stop_.stopped()) return Cancelled("stopped");
@@ -74,8 +74,8 @@ StatusOr<std::string> CoordinatorCalls::Fetch(const Caller& caller, const BlobId
       }
       blob.append(reinterpret_cast<const char*>(chunk.data()), chunk.size());
     }
-    // Wrong bytes cannot be told from right ones by their place, so all go. A few tries: what is wrong again and again
-    // is wrong where it comes from.
+    // Wrong bytes cannot be located, so all are dropped. A few tries: bytes that are wrong each time are wrong at their
+    // source.
     if (static_cast<int64_t>(blob.size()) != total ||
         (id.form == BlobId::Form::kBytes && Sha256Of(blob) != id.digest)) {
       const size_t got = blob.size();
@@ -132,10 +132,10 @@ StatusOr<std::string> CoordinatorCalls::FetchPlan(const Caller& caller, const Di
   return Fetch(caller, {BlobId::Form::kBytes, plan}, options_.max_plan_bytes);
 }
 
-// Another process of this name may upload the same task at the same time: each takes the upload over from the other,
-// which then waits, longer each time, until one has had the time to finish; the other is told that the task is done.
-// Waiting times start anew only when more has been staged than ever before; otherwise a connection that breaks at the
-// same byte each time would be tried again without a pause.
+// Another process of this name may upload the same task at the same time: each takes the upload over from the other.
+// The loser waits, longer each time, until one has had the time to finish; the other then gets the result. Waiting
+// times are reset only when more is staged than ever before; otherwise a connection that breaks at the same byte each
+// time would be retried without a pause.
 StatusOr<SubmitResult> CoordinatorCalls::Submit(const Caller& caller, const Submission& submission,
                                                 const std::shared_ptr<const std::string>& bytes) {
   const auto whole = std::as_bytes(std::span(*bytes));
@@ -160,7 +160,7 @@ StatusOr<SubmitResult> CoordinatorCalls::Submit(const Caller& caller, const Subm
     StatusOr<SubmitResult> submitted =
         SendSubmission(api_, caller, submission, whole, crcs, {.chunk_bytes = chunk_bytes, .at = at, .holder = bytes});
     if (submitted.ok()) return submitted;
-    // Full staging empties as other updates are folded, which makes it as transient as a lost connection.
+    // Full staging empties as other updates are aggregated, so it is as transient as a lost connection.
     const bool again = absl::IsResourceExhausted(submitted.status()) ||
                        (absl::IsDataLoss(submitted.status()) && ++damaged < kTransferTries);
     const Status status = again ? Unavailable("{}", Message(submitted.status())) : submitted.status();
@@ -168,7 +168,7 @@ StatusOr<SubmitResult> CoordinatorCalls::Submit(const Caller& caller, const Subm
   }
 }
 
-// Once said is enough: a task that the coordinator does not know has ended otherwise.
+// Sent once: a task that the coordinator does not know has ended otherwise.
 Status CoordinatorCalls::Fail(const Caller& caller, const TaskFailure& failure) {
   Backoff backoff(options_.backoff, caller.name);
   for (;;) {

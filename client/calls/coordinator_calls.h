@@ -28,8 +28,8 @@ inline constexpr int64_t kAnyBytes = std::numeric_limits<int64_t>::max();  // fo
 struct CallOptions {
   BackoffOptions backoff;
   int64_t chunk_bytes = kSubmissionChunkBytes;
-  int64_t max_upload_rate = 0;  // bytes a second; 0: as fast as it goes
-  // Transient errors in a row after which a call returns the last of them; 0: it is tried until it is answered.
+  int64_t max_upload_rate = 0;  // in bytes per second; 0: no limit
+  // Transient errors in a row after which a call returns the last one; 0: it repeats until it is answered.
   int max_tries = 0;
   int64_t max_plan_bytes = kMaxPlanBytes;
   int64_t max_download_bytes = kAnyBytes;  // of any one download: the site's budget
@@ -48,10 +48,10 @@ class CoordinatorCalls {
   // Returns the whole blob, of at most `most_bytes`. DATA_LOSS: its digest was wrong several times. INVALID_ARGUMENT:
   // more bytes were announced. FAILED_PRECONDITION: more than max_download_bytes. Then nothing of it is kept.
   StatusOr<std::string> Fetch(const Caller& caller, const BlobId& id, int64_t most_bytes);
-  // Hands the blob's bytes from `from` on to `sink`, as they arrive, and resumes after a lost connection where it was.
-  // The caller compares their digest. `most_bytes` alone bounds them, as they go to a disk. Errors: `sink`'s;
-  // INVALID_ARGUMENT: more bytes were announced or came; DATA_LOSS: fewer came, several times; OUT_OF_RANGE: `from` is
-  // beyond the blob's end.
+  // Passes the blob's bytes from `from` on to `sink`, as they arrive, and resumes after a lost connection. The caller
+  // checks their digest. Only `most_bytes` limits them, because they go to a disk. Errors: `sink`'s; INVALID_ARGUMENT:
+  // too many bytes were announced or arrived; DATA_LOSS: too few arrived, several times; OUT_OF_RANGE: `from` is beyond
+  // the blob's end.
   Status FetchTo(const Caller& caller, const BlobId& id, int64_t most_bytes, int64_t from,
                  const std::function<Status(std::span<const std::byte>)>& sink);
   // The bytes of a plan, of at most max_plan_bytes. Errors as Fetch's.

@@ -7,10 +7,10 @@
 namespace rivulet {
 namespace {
 
-// Of a coordinator that does not say.
+// If the coordinator gives no interval.
 constexpr int64_t kWaitMs = 1000;
 
-// Between two polls for the next step, of a coordinator that does not hold them.
+// Between two polls for the next step, if the coordinator does not hold polls.
 constexpr std::chrono::milliseconds kMostBetweenHeld{1000};
 
 std::chrono::milliseconds WaitOf(int64_t wait_ms) {
@@ -36,7 +36,7 @@ void Heartbeat::Begin(const PollRequest& request, const TaskId& task, int64_t wa
   std::erase_if(request_.working_on, [&](const TaskProgress& one) { return one.task == task; });
   request_.working_on.insert(request_.working_on.begin(), {task, false});
   request_.want = 0;
-  request_.hold_ms = 0;  // a word that waits for its answer keeps no lease alive
+  request_.hold_ms = 0;  // a poll that waits for its answer renews no lease
   wait_ = WaitOf(wait_ms);
   next_ = Clock::now() + wait_;
   changed_.NotifyAll();
@@ -55,7 +55,7 @@ void Heartbeat::End() {
   while (asking_ && !held_) changed_.Wait(mutex_);
 }
 
-// Its steps are known to be this client's at each poll, as they change beside it.
+// Every poll lists its steps anew, because they change beside the heartbeat.
 PollRequest Heartbeat::RequestWithSteps(PollRequest request, std::span<const TaskProgress> steps,
                                         std::chrono::milliseconds wait) {
   if (steps.empty()) return request;
@@ -77,8 +77,8 @@ std::optional<PollReply::Over> Heartbeat::over() const {
   return over_;
 }
 
-// A coordinator that cannot be reached is asked again at the next beat: whatever must be repeated is repeated by
-// whoever trains and uploads.
+// An unreachable coordinator is called again at the next beat: training and uploads have their own
+// retries.
 void Heartbeat::Run() {
   mutex_.Lock();
   while (!leaving_) {
@@ -122,7 +122,7 @@ void Heartbeat::Run() {
         stop_.CancelTask();
         continue;
       }
-      // A held poll that brings nothing has waited already.
+      // A held poll without news has waited already.
       const bool news = !reply->tasks.empty();
       if (!held || news) wait_ = WaitOf(reply->wait_ms);
       if (held) {

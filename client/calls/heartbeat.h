@@ -25,13 +25,13 @@ namespace rivulet {
 class StepWork {
  public:
   virtual ~StepWork() = default;
-  // The tasks whose steps these are, each with the last step that has begun here.
+  // The tasks with these steps, each with the last step that has begun here.
   virtual std::vector<TaskProgress> InHand() const = 0;
-  // What a reply says of them. `beside`: a training goes on, whose lease is not renewed before this returns.
+  // Handles a reply. `beside`: during a training, whose lease is not renewed before this returns.
   virtual void Take(const Caller& caller, const PollReply& reply, bool beside) = 0;
-  // Answers what needs no reply.
+  // Answers steps that need no reply.
   virtual void Answer(const Caller& caller, bool beside) = 0;
-  // Whether an answer could not be sent, and waits to be sent again.
+  // Whether an answer failed to be sent, and waits to be sent again.
   virtual bool HasUnsent() const = 0;
 };
 

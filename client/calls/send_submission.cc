@@ -6,8 +6,8 @@
 
 namespace rivulet {
 
-// What is staged may be of this process's last connection, of the process before it or of another one of this name, and
-// may hold other bytes. Block by block it is compared, so that only what differs is sent, whoever sent the rest.
+// Staged bytes may come from this process's last connection, from an earlier process or another one of this name, and
+// may differ. They are compared block by block, so only different blocks are sent, for any sender of the rest.
 StatusOr<SubmitResult> SendSubmission(CoordinatorApi& api, const Caller& caller, const Submission& submission,
                                       std::span<const std::byte> bytes, const BlockCrcs& crcs,
                                       const SendOptions& options) {

@@ -14,7 +14,7 @@
 
 namespace rivulet {
 
-// Bytes per write: the most that one message of the network carries. A network may split it.
+// Bytes per write: the most for one message of the network, which may split it.
 inline constexpr int64_t kSubmissionChunkBytes = int64_t{960} << 10;
 
 struct SendOptions {

@@ -11,7 +11,7 @@
 
 namespace rivulet {
 
-// Thread-safe. Stop is final.
+// The signal. Thread-safe. Stop is final.
 class StopSignal {
  public:
   // `sleep` replaces real waiting (tests); null: waits on the wall clock.

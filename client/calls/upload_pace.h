@@ -1,4 +1,4 @@
-// Rate limit of a client's uploads, over all of them together: a site's line serves others too.
+// Rate limit over all uploads of a client: the site's line has other users.
 #pragma once
 
 #include <algorithm>
@@ -8,10 +8,10 @@
 
 namespace rivulet {
 
-// Not thread-safe: one per thread that uploads.
+// Rate limiter. Not thread-safe: one per thread that uploads.
 class UploadPace {
  public:
-  // `bytes_per_second` 0: as fast as it goes. `clock` must outlive this.
+  // `bytes_per_second` 0: no limit. `clock` must outlive this.
   explicit UploadPace(int64_t bytes_per_second, const Clock& clock = Clock::System())
       : bytes_per_second_(bytes_per_second), clock_(clock) {}
 

@@ -37,7 +37,7 @@ StatusOr<std::unique_ptr<SecureHalf>> SecureHalf::Create(const SecureMember& mem
   RIVULET_ASSIGN_OR_RETURN(half->key_, ReadKey(own.key_pem, "this client's key"));
   half->seen_ = member.revocations;
   half->revoked_ = half->seen_ != nullptr ? half->seen_->Newest(own) : own.revoked;
-  // The client has read the plan. A model of another digest it does not train, so that no words of it are made.
+  // The client has read the plan. It trains no model of another digest, so no words of one are made.
   const secure::Session session = {.run = task.run_id,
                                    .plan = plan.digest(),
                                    .model = model->id.digest,

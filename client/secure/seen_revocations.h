@@ -12,14 +12,14 @@
 
 namespace rivulet {
 
-// Thread-safe.
+// Record of the newest list. Thread-safe.
 class SeenRevocations {
  public:
-  // Lists of cohorts are kept as `beside`.revoked-DIGITS.crl; "": in memory alone. `fs` must outlive this.
+  // Lists of cohorts are stored as `beside`.revoked-DIGITS.crl; "": in memory alone. `fs` must outlive this.
   SeenRevocations(FileSystem& fs, std::string beside) : record_(fs, std::move(beside)) {}
-  // Of `own`'s authority: its folder's, or that of a cohort if it is newer. None: there is none and never was.
+  // The list of `own`'s authority: the folder's, or a cohort's if that is newer. Nullopt: there never was one.
   std::optional<RevocationList> Newest(const NodeIdentity& own) EXCLUDES(mutex_);
-  // A list that a cohort's check has taken.
+  // Records a list that a cohort's check has accepted.
   void Note(const std::string& pem, const NodeIdentity& own) EXCLUDES(mutex_);
 
  private:

@@ -12,17 +12,17 @@
 
 namespace rivulet {
 
-// Thread-safe where the api is.
+// Store of states at the coordinator. Thread-safe if the api is.
 class RemoteClientState final : public ClientStateStore {
  public:
-  // `caller`: the site's, whatever its run. All must outlive this.
+  // `caller`: the site's, for any run. All must outlive this.
   RemoteClientState(CoordinatorApi& api, StopSignal& stop, Caller caller, CallOptions options)
       : calls_(api, stop, std::move(options)), caller_(std::move(caller)) {}
 
   void Expect(int64_t most_bytes) override { most_bytes_ = most_bytes; }
-  // INVALID_ARGUMENT: the coordinator announced more than was expected.
+  // INVALID_ARGUMENT: the coordinator announced more bytes than Expect allows.
   StatusOr<StateBlob> Read(std::string_view run_id, std::string_view client_id, const TaskId& state_of) override;
-  // FAILED_PRECONDITION: the coordinator does not take it, and why.
+  // FAILED_PRECONDITION: the coordinator refuses it, with the reason.
   Status Propose(std::string_view run_id, std::string_view client_id, const TaskId& task, StateBlob state) override;
   void Durable(std::string_view, std::string_view, const TaskId&) override {}
   void Forget(std::string_view, std::string_view, const TaskId&) override {}

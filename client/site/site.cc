@@ -13,7 +13,7 @@
 namespace rivulet {
 namespace {
 
-// What a site takes is about so much work, and so often it says how far it is.
+// The work per poll: a site takes tasks for about so long, and reports its progress as often.
 constexpr std::chrono::duration<double> kBetweenPolls{0.02};
 
 }  // namespace
@@ -42,8 +42,8 @@ Status Site::Run() {
   while (!stop_.stopped()) {
     if (queue_.empty() || Clock::now() - asked_ >= kBetweenPolls) {
       PollReply reply;
-      // What is trained at once is asked for until it is there, or no more comes: an answer gives a share of what is
-      // left.
+      // Tasks that train at once are requested until they are complete, or no more come: a reply gives only a share of
+      // the rest.
       do {
         RIVULET_ASSIGN_OR_RETURN(reply, Ask());
         RIVULET_RETURN_IF_ERROR(Obey(reply));
@@ -62,8 +62,8 @@ Status Site::Run() {
   return Cancelled("stopped");
 }
 
-// Everything in hand is named, and of what is held only what is new: the coordinator remembers. One task of each
-// partial is named again, so that a site hears when its attempt was given up.
+// Lists all tasks in hand, and among held ones only new ones: the coordinator remembers the rest. One task of each
+// partial sum is listed again, so that the site learns when its attempt was abandoned.
 PollRequest Site::Request() const {
   PollRequest request;
   request.caller = caller_;
@@ -79,7 +79,7 @@ PollRequest Site::Request() const {
   return request;
 }
 
-// Who holds something and waits must not be silent for longer than a lease allows.
+// A waiting site with held tasks must not be silent for longer than a lease.
 StatusOr<PollReply> Site::Ask() {
   const Clock::time_point now = Clock::now();
   if (done_ > 0) {
@@ -91,7 +91,7 @@ StatusOr<PollReply> Site::Ask() {
   PollRequest request = Request();
   for (auto& [gather, open] : open_) open.told = open.records.size();
   if (queue_.empty()) {
-    // What waits for its next step is given again, beside new tasks.
+    // Tasks that wait for their next step are given again, beside new ones.
     request.want = want_ + std::ssize(in_steps_);
     request.hold_ms = open_.empty() && in_steps_.empty() ? options_.hold_ms : std::min(options_.hold_ms, beat_ms_);
     request.told = told_;
@@ -128,15 +128,15 @@ Status Site::Obey(const PollReply& reply) {
   return absl::OkStatus();
 }
 
-// A task that the coordinator no longer knows has ended otherwise: nothing is left to say.
+// A task that the coordinator no longer knows has ended otherwise: there is nothing to report.
 Status Site::GiveUp(const TaskId& task, std::string_view reason) {
   const Status told = calls_.Fail(caller_, {.task = task, .sentence = std::string(reason)});
   return absl::IsNotFound(told) ? absl::OkStatus() : told;
 }
 
-// Nothing can be taken out of a sum whose addends are gone, so a partial goes as a whole; what else was in it ends too,
-// lest the coordinator wait for it; but for what the same answer gives anew: a coordinator that was started again knows
-// nothing of this partial, and offers the same tasks.
+// Nothing can be subtracted from a sum, so a partial sum is dropped as a whole. Its other tasks end too, so that the
+// coordinator does not wait for them, except for those that the same reply gives anew: a restarted coordinator does not
+// know this partial sum, and offers the same tasks.
 Status Site::Forget(const TaskId& cancelled, const PollReply& reply) {
   std::erase_if(queue_, [&](const Task& task) { return task.id == cancelled; });
   in_steps_.erase(cancelled);
@@ -157,7 +157,7 @@ Status Site::Forget(const TaskId& cancelled, const PollReply& reply) {
   return absl::OkStatus();
 }
 
-// What was made is sent as one piece, so that it can be sent again; the sums go before that.
+// The sum is sent as one piece, so that it can be sent again; its own memory is freed before.
 StatusOr<SubmitResult> Site::Send(uint64_t gather, OpenPartial open) {
   RIVULET_ASSIGN_OR_RETURN(std::string partial, TakeSitePartial(*open.aggregation, open.base_version, open.records));
   const auto bytes = std::make_shared<const std::string>(std::move(partial));
@@ -178,7 +178,7 @@ Status Site::HandOverPartial(uint64_t gather) {
   const StatusOr<SubmitResult> result =
       heartbeat_ != nullptr ? Send(gather, std::move(open))
                             : api_.SubmitInPlace(caller_, open.aggregation->Extract(open.base_version), open.records);
-  // Accepted, or refused with every task of it; or the run was stopped, and what is resumed trains them again.
+  // Accepted, or refused with all its tasks; or the run was stopped, and a resumed run trains them again.
   if (result.ok() || absl::IsUnavailable(result.status())) return absl::OkStatus();
   if (stop_.stopped() || absl::IsPermissionDenied(result.status())) return result.status();
   for (const TaskId& task : tasks) RIVULET_RETURN_IF_ERROR(GiveUp(task, Sentence(Message(result.status()))));
@@ -193,7 +193,7 @@ bool Site::EndBeat() {
   if (heartbeat_ == nullptr) return true;
   heartbeat_->End();
   const bool alive = !stop_.task_cancelled();
-  stop_.BeginTask();  // what ended this task is not to end the next call
+  stop_.BeginTask();  // the end of this task must not cancel the next call
   return alive;
 }
 

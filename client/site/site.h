@@ -77,10 +77,10 @@ struct SiteOptions {
   std::string name;  // "worker 0"
   std::string run_id;
   std::string version;
-  // Most tasks in hand. The number that it asks for follows from the duration of the last ones: short tasks come by the
+  // Most tasks in hand. The requested number follows from the duration of recent ones: short tasks are requested by the
   // dozen, and a site never takes two long ones while another has none.
   int64_t most_tasks = 16;
-  // Fewest tasks that it asks for: as many as a device trains at once.
+  // Fewest tasks per request: as many as a device trains at once.
   int64_t least_tasks = 1;
   // Keeps its partial sum open until the coordinator asks for it. Otherwise it submits each update alone: with more
   // sites than processors, each open sum would only cost memory, 8 bytes a parameter.
@@ -92,14 +92,14 @@ struct SiteOptions {
   // coordinator (client/site/remote_client_state.h).
   ClientStateStore* states = nullptr;
   const UpdateAttack* attack = nullptr;  // null: none; must outlive the site
-  TrainingDevice device;                 // where it trains
-  // Of plans that protect single examples; null: only "seeded" noise is trained. Thread-safe.
+  TrainingDevice device;                 // that trains the tasks
+  // For plans that protect single examples; null: only "seeded" noise is trained. Thread-safe.
   TaskTrainer::ExampleKeys example_keys = nullptr;
-  // Null: updates are folded into partial sums whatever the plan says, as in a replay; must outlive the site.
+  // Null: updates are aggregated into partial sums for any plan, as in a replay; must outlive the site.
   ClientIdentities* identities = nullptr;
 };
 
-// One per thread. Not thread-safe, except for Stop of its StopSignal.
+// A site. One per thread. Not thread-safe, except for Stop of its StopSignal.
 class Site {
  public:
   // All must outlive the site. Over a network each site needs its own `stop`, which also cancels a single task.
@@ -117,10 +117,10 @@ class Site {
     std::unique_ptr<Aggregation> aggregation;
     int64_t base_version = 0;  // of all its tasks
     std::vector<TaskRecord> records;
-    size_t told = 0;  // of the records: reported as folded
+    size_t told = 0;  // number of the records that were reported as folded
   };
 
-  PollRequest Request() const;  // with what is in hand
+  PollRequest Request() const;  // with all tasks in hand
   StatusOr<PollReply> Ask();
   Status Obey(const PollReply& reply);
   Status GiveUp(const TaskId& task, std::string_view reason);
@@ -128,31 +128,31 @@ class Site {
   Status HandOverPartial(uint64_t gather);
   StatusOr<SubmitResult> Send(uint64_t gather, OpenPartial open);
   void BeginBeat(const TaskId& task);
-  bool EndBeat();  // false: the task is dead
+  bool EndBeat();  // false: the task has ended
   StatusOr<std::shared_ptr<const Model>> ModelOf(const BlobId& id, const Plan& plan);
-  // The next task of the queue, and with it those that can be trained at the same time.
+  // The next task of the queue, together with those that can be trained at the same time.
   std::vector<Task> NextTasks();
   Status Work(std::span<const Task> tasks);
   StatusOr<TaskReport> Work(const Task& task);
-  // Secure sums. A step ends as its submission does; a task whose half refuses has failed.
-  bool SumsInSteps() const;  // of the plan that was trained last
+  // Secure sums. A step ends with its submission; a task whose half refuses has failed.
+  bool SumsInSteps() const;  // for the plan that was trained last
   Status BeginSteps(const Task& task, const LocalResult& trained, TaskReport& report);
   Status AnswerStep(const Task& task);
-  // A task that ended otherwise than in the partial: told to the coordinator, with a reason of `kind`. CANCELLED, and
-  // nothing said, when the site is being stopped.
+  // Reports a task that ended without being aggregated to the coordinator, with a reason of `kind`. While the site is
+  // being stopped: CANCELLED, without a report.
   StatusOr<TaskReport> Tell(TaskReport::Kind kind, TaskFailure failure, std::string_view reason,
                             TaskReport report = {});
-  // False: nothing was folded, and each is to be worked on by itself.
+  // False: nothing was aggregated, and each task must be done alone.
   StatusOr<bool> WorkTogether(std::span<const Task> tasks);
-  // Those of `tasks` that were trained, by their positions. Says in `reports`, one a task, which were refused.
+  // Aggregates the trained ones among `tasks`, given by their indices. Sets refusals in `reports`, one per task.
   Status FoldTogether(std::span<const Task> tasks, std::vector<LocalResult>& trained, std::span<const size_t> which,
                       OpenPartial& open, std::span<TaskReport> reports);
   TaskTrainer::Sources SourcesOf(const Task& task);
-  // Of an update that was folded.
+  // Adds the record of an aggregated update.
   void Record(const Task& task, LocalResult& trained, double norm, double fold_seconds, OpenPartial& open);
   StatusOr<LocalResult> Train(const Task& task, bool leave);
   StatusOr<LocalResult> TrainAndChange(const Task& task);
-  // The values of the one part that an update has.
+  // The values of an update's only part.
   StatusOr<std::vector<float>> DeltaOf(const Task& task, const LocalResult& result) const;
   bool Changes(const Task& task) const;
   StatusOr<OpenPartial*> Open(const Task& task);
@@ -164,13 +164,13 @@ class Site {
   const SiteOptions options_;
   const Caller caller_;
   CoordinatorCalls calls_;
-  std::unique_ptr<Heartbeat> heartbeat_;  // of a coordinator elsewhere, as the first model told; null: in this process
+  std::unique_ptr<Heartbeat> heartbeat_;  // of a remote coordinator, known from the first model; null: in this process
   RemoteClientState remote_states_;
   TaskTrainer trainer_;
   Digest base_digest_;
-  std::shared_ptr<const Model> base_;  // of base_digest_
-  std::vector<float> changed_;         // the last update that options_.attack had
-  FloatRun changed_run_;               // all of it
+  std::shared_ptr<const Model> base_;  // the model of base_digest_
+  std::vector<float> changed_;         // the last update changed by options_.attack
+  FloatRun changed_run_;               // over all of it
   std::deque<Task> queue_;
   struct InSteps {
     std::unique_ptr<SecureHalf> half;
@@ -179,8 +179,8 @@ class Site {
   std::map<TaskId, InSteps> in_steps_;
   std::map<uint64_t, OpenPartial> open_;  // by Task::gather
   Clock::time_point asked_;
-  bool told_ = false;       // what is awaited
-  int64_t beat_ms_ = 1000;  // how often who has a task is to say so
+  bool told_ = false;       // the reason of the wait was logged
+  int64_t beat_ms_ = 1000;  // heartbeat interval of a site with tasks
   int64_t done_ = 0;        // tasks since asked_
   int64_t want_ = 1;
 };

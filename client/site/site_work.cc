@@ -1,4 +1,4 @@
-// What a site does with the tasks that it has: trains them, several at once where it may, and folds their updates.
+// A site's work on its tasks: training, several at once if possible, and aggregation of their updates.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -10,8 +10,8 @@
 
 namespace rivulet {
 
-// Which tasks go together is nobody's business but this site's: the sums are integers. Over a network each keeps its
-// lease alive by itself.
+// The grouping of tasks affects only this site: the sums are integers. Over a network each task renews its lease
+// separately.
 std::vector<Task> Site::NextTasks() {
   std::vector<Task> tasks;
   tasks.push_back(std::move(queue_.front()));
@@ -22,7 +22,7 @@ std::vector<Task> Site::NextTasks() {
   const NamedBlob* const model = first.input("model");
   const auto data = data_.Of(first.client_id);
   if (!data.ok() || model == nullptr) return tasks;
-  int most = 0;  // asked for when there is another: the answer may cost a program of this size
+  int most = 0;  // computed only for a second task: it may compile a program of this size
   int64_t largest = data->size();
   for (auto task = queue_.begin(); (most == 0 || std::ssize(tasks) < most) && task != queue_.end();) {
     const NamedBlob* const base = task->input("model");
@@ -61,7 +61,7 @@ Status Site::Work(std::span<const Task> tasks) {
 StatusOr<std::shared_ptr<const Model>> Site::ModelOf(const BlobId& id, const Plan& plan) {
   if (heartbeat_ == nullptr) {
     if (base_ != nullptr && base_digest_ == id.digest) return base_;
-    base_.reset();  // a version that nobody needs goes before the next one stays
+    base_.reset();  // an unused version is freed before the next one is kept
     StatusOr<std::shared_ptr<const Model>> shared = api_.FetchInPlace(caller_, id);
     if (!absl::IsUnimplemented(shared.status())) {
       RIVULET_ASSIGN_OR_RETURN(base_, std::move(shared));
@@ -76,7 +76,7 @@ StatusOr<std::shared_ptr<const Model>> Site::ModelOf(const BlobId& id, const Pla
 
 TaskTrainer::Sources Site::SourcesOf(const Task& task) {
   TaskTrainer::Sources sources;
-  // Once a process: whoever comes later finds it among the artifacts.
+  // Once per process: later callers find it among the artifacts.
   sources.plan = [this, plan = task.plan] { return calls_.FetchPlan(caller_, plan); };
   sources.base = {[this](const Digest& base, int64_t most, int64_t from, const auto& sink) {
                     return calls_.FetchTo(caller_, {BlobId::Form::kBase, base}, most, from, sink);
@@ -87,8 +87,8 @@ TaskTrainer::Sources Site::SourcesOf(const Task& task) {
   return sources;
 }
 
-// Left where it was trained, an update that is trained by itself is folded as those that are trained together are: its
-// bits do not depend on who else has a task.
+// If it stays on the device, an update that is trained alone is aggregated like those trained together: its bits do not
+// depend on other tasks.
 StatusOr<LocalResult> Site::Train(const Task& task, bool leave) {
   RIVULET_ASSIGN_OR_RETURN(const BoundData data, data_.Of(task.client_id));
   return trainer_.Train(task, task.client_id, {&data, 1}, SourcesOf(task), leave);
@@ -123,8 +123,8 @@ StatusOr<std::vector<float>> Site::DeltaOf(const Task& task, const LocalResult& 
   return values;
 }
 
-// What is told beside the update stays as the client's own training had it. Whoever changes an update may have other
-// tasks trained, in the same memory, so the values are taken out of it before.
+// The other results stay as the client's own training made them. An attack on an update may train other tasks in the
+// same memory, so the values are copied out before.
 StatusOr<LocalResult> Site::TrainAndChange(const Task& task) {
   if (!Changes(task)) return Train(task, options_.identities == nullptr);  // words are made on the host
   RIVULET_ASSIGN_OR_RETURN(LocalResult result, Train(task, false));
@@ -142,7 +142,7 @@ StatusOr<LocalResult> Site::TrainAndChange(const Task& task) {
 StatusOr<Site::OpenPartial*> Site::Open(const Task& task) {
   const auto found = open_.find(task.gather);
   if (found != open_.end()) return &found->second;
-  // What other gatherings hold is asked for or cancelled; those that hold nothing would stay.
+  // Partial sums of other gatherings are requested or cancelled; empty ones would stay.
   std::erase_if(open_, [](const auto& open) { return open.second.records.empty(); });
   OpenPartial open;
   RIVULET_ASSIGN_OR_RETURN(open.aggregation, Aggregation::Create(trainer_.plan().aggregation(task.kind)));
@@ -165,8 +165,8 @@ StatusOr<TaskReport> Site::Tell(TaskReport::Kind kind, TaskFailure failure, std:
   return report;
 }
 
-// A task ends in one of three ways: in the partial; with a sentence of whoever folds, as an upload would; or with a
-// sentence that says why it cannot be done. Only a site that is being stopped says nothing.
+// A task ends in one of three ways: in the partial sum; refused, with the fold's message, like an upload; or failed,
+// with a reason. Only a site that is being stopped reports nothing.
 StatusOr<TaskReport> Site::Work(const Task& task) {
   TaskReport report;
   if (task.step > 0) {
@@ -223,8 +223,8 @@ bool Site::SumsInSteps() const {
   return protocol.ok() && (*protocol)->steps > 1;
 }
 
-// As a deployed client: it trains first, and its half's secrets are drawn when its words are there. An update of which
-// no words can be made is a failure of its client, as nothing of it is sent that could be refused.
+// Like a deployed client, it trains first, and its half's secrets are drawn once its words exist. An update without
+// valid words is a failure of its client, because nothing of it is sent that could be refused.
 Status Site::BeginSteps(const Task& task, const LocalResult& trained, TaskReport& report) {
   const Plan& plan = trainer_.plan();
   const auto begin = [&]() -> StatusOr<std::unique_ptr<SecureHalf>> {
@@ -269,9 +269,9 @@ Status Site::AnswerStep(const Task& task) {
   return result.ok() || absl::IsNotFound(result.status()) ? absl::OkStatus() : result.status();
 }
 
-// An update that is refused is told as any other's is; an error before that is of who knows which of them, so each is
-// tried by itself, which gives the same bits and the right sentence. The time of a fold holds the making of what is
-// folded: the two cannot be told apart.
+// A refused update is reported like any other. An earlier error cannot be assigned to a task, so each is tried alone,
+// which gives the same bits and the right message. The fold's time includes the making of the folded values: the two
+// cannot be separated.
 StatusOr<bool> Site::WorkTogether(std::span<const Task> tasks) {
   std::vector<BoundData> data;
   for (const Task& task : tasks) {
@@ -298,8 +298,8 @@ StatusOr<bool> Site::WorkTogether(std::span<const Task> tasks) {
   }
   TraceSpan folding(tracer, "phase", "fold");
   for (const Task& task : tasks) folding.Arrow(Tracer::Flow::kEnd, Tracer::kTask, task.id);
-  // How each ended, as it was told. A result's own status cannot say: of a task that could not be done and of an update
-  // that was refused it holds an error alike.
+  // The reported end of each. A result's own status cannot give it: a failed task and a refused update have an error
+  // alike.
   std::vector<TaskReport> reports(tasks.size());
   const auto traced = [&] {
     folding.End();
@@ -320,7 +320,7 @@ StatusOr<bool> Site::WorkTogether(std::span<const Task> tasks) {
       RIVULET_RETURN_IF_ERROR(fail(i, (*trained)[i].status));
     }
   }
-  // What happened to updates on their way may lie where the next ones' goes.
+  // Results of the pipeline may be in memory that the next ones use.
   for (std::span<const size_t> left = good; !left.empty();) {
     const auto group = left.first(std::min(left.size(), trainer_.MostTogether()));
     left = left.subspan(group.size());

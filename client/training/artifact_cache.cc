@@ -34,8 +34,8 @@ Status BindBase(const Plan& plan, const Digest& digest, BaseStore* bases, const 
 
 }  // namespace
 
-// Opening a plan parses and verifies its graphs and compiling it takes longer still, and a process may speak for a
-// thousand clients: once per plan. If opening fails, the next one who asks tries again.
+// Opening a plan parses and verifies its graphs, and compiling takes longer still, while a process may serve a thousand
+// clients: so both happen once per plan. If opening fails, the next caller tries again.
 StatusOr<std::shared_ptr<const PlanArtifacts>> ArtifactCache::Plan(const Digest& digest, const FetchFn& fetch,
                                                                    const BaseStore::Download& download) {
   return plans_.Get(digest, [&]() -> StatusOr<std::shared_ptr<const PlanArtifacts>> {
@@ -82,7 +82,7 @@ StatusOr<std::shared_ptr<const DecodedSets>> ArtifactCache::ExamplesOf(const riv
 
 StatusOr<std::shared_ptr<const Model>> ArtifactCache::ModelVersion(const Digest& model_digest,
                                                                    const rivulet::Plan& plan, const FetchFn& fetch) {
-  // Of two plans one model may lie in two ways, as they train other variables of it.
+  // Two plans may lay out one model differently, because they train different variables.
   const Digest key = Sha256Of(fmt::format("{}{}", model_digest.AsBytes(), plan.digest().AsBytes()));
   return models_.Get(key, [&]() -> StatusOr<std::shared_ptr<const Model>> {
     if (plan.layout()->arena_bytes() >= kLargeModel) models_.ForgetUnused();
@@ -92,7 +92,7 @@ StatusOr<std::shared_ptr<const Model>> ArtifactCache::ModelVersion(const Digest&
     RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<Model> model, download == nullptr
                                                                ? ModelFromSafetensors(plan.layout(), bytes, &found)
                                                                : download->Decode(bytes));
-    // The only look at what came: it vouches for the values, which is what the update is a difference to.
+    // The only check of the received bytes: it covers the values, to which the update is a difference.
     if (download != nullptr) found = model->ComputeDigest();
     if (found != model_digest) {
       return DataLoss("the model sent for {} has digest {}; the coordinator's store may be damaged", model_digest.Hex(),
@@ -102,7 +102,7 @@ StatusOr<std::shared_ptr<const Model>> ArtifactCache::ModelVersion(const Digest&
   });
 }
 
-// Kept with the plan: bytes say nothing of where a model's variables lie.
+// Cached with the plan: the bytes do not determine the places of a model's variables.
 StatusOr<std::shared_ptr<const AlignedBuffer>> PlanArtifacts::Broadcast(const Digest& digest,
                                                                         const FetchFn& fetch) const {
   return broadcasts_.Get(digest, [&]() -> StatusOr<std::shared_ptr<const AlignedBuffer>> {

@@ -24,7 +24,7 @@ template <typename T>
 class DigestCache {
  public:
   explicit DigestCache(size_t capacity) : capacity_(capacity) {}
-  // Raises the capacity; before the cache is shared.
+  // Raises the capacity; call it before the cache is shared.
   void Widen(size_t capacity) { capacity_ = std::max(capacity_, capacity); }
 
   StatusOr<std::shared_ptr<const T>> Get(const Digest& digest,
@@ -62,7 +62,7 @@ class DigestCache {
     return made;
   }
 
-  // Forgets values that nobody else holds.
+  // Removes values that are used nowhere else.
   void ForgetUnused() {
     MutexLock lock(mutex_);
     entries_.remove_if([](const Entry& entry) { return entry.value != nullptr && entry.value.use_count() == 1; });
@@ -89,8 +89,8 @@ struct PlanArtifacts {
   // Whether training a task again gives the same update: no mechanism draws from the system.
   bool repeatable = true;
 
-  // The broadcast vector with this digest, laid out as the plan's model; `fetch` returns its bytes. INVALID_ARGUMENT:
-  // its length is not the model's.
+  // The broadcast vector with this digest, in the layout of the plan's model; `fetch` returns its bytes.
+  // INVALID_ARGUMENT: its length is not the model's.
   StatusOr<std::shared_ptr<const AlignedBuffer>> Broadcast(const Digest& digest, const FetchFn& fetch) const;
 
  private:
@@ -103,8 +103,8 @@ class ArtifactCache {
  public:
   using FetchFn = PlanArtifacts::FetchFn;
 
-  // `only_kernels` ("native", "portable"): plans that ask for others are refused. `rows`: budget of decoded examples;
-  // null: kDefaultRowBytes. `check`: called for every opened plan before anything is made of it; its error refuses the
+  // `only_kernels` ("native", "portable"): plans that ask for others are refused. `rows`: budget of decoded
+  // examples; null: kDefaultRowBytes. `check`: called for every opened plan before it is used; its error refuses the
   // plan.
   explicit ArtifactCache(std::string only_kernels = "", std::shared_ptr<RowBudget> rows = nullptr,
                          std::function<Status(const rivulet::Plan&)> check = nullptr)
@@ -113,17 +113,17 @@ class ArtifactCache {
         rows_(rows != nullptr ? std::move(rows) : std::make_shared<RowBudget>(kDefaultRowBytes)) {}
   static constexpr int64_t kDefaultRowBytes = 1'024'000'000;
 
-  // Where bases come from; before the cache is shared. Without a store, plans with a base model are refused.
+  // Sets the source of bases, before the cache is shared. Without a store, plans with a base model are refused.
   void UseBases(std::shared_ptr<BaseStore> bases) { bases_ = std::move(bases); }
   const std::shared_ptr<BaseStore>& bases() const { return bases_; }
 
-  // The plan with this digest; `fetch` returns its bytes, and `download` those of its base, which the plan is bound to.
-  // Errors are theirs and the store's, or say why the plan cannot be used.
+  // The plan with this digest; `fetch` returns its bytes, and `download` those of its base, to which the plan is bound.
+  // Errors are theirs and the store's, or give the reason why the plan cannot be used.
   StatusOr<std::shared_ptr<const PlanArtifacts>> Plan(const Digest& digest, const FetchFn& fetch,
                                                       const BaseStore::Download& download = {});
 
-  // The model of `model_digest`, in `plan`'s layout; `fetch` returns a safetensors file. DATA_LOSS: it holds another
-  // model. Of models of kLargeModel bytes or more none is kept beside the one that is fetched, unless a task uses it.
+  // The model of `model_digest`, in `plan`'s layout; `fetch` returns a safetensors file. DATA_LOSS: it contains another
+  // model. Models of kLargeModel bytes or more are not kept beside the fetched one, unless a task uses them.
   static constexpr size_t kLargeModel = size_t{64} << 20;
   StatusOr<std::shared_ptr<const Model>> ModelVersion(const Digest& model_digest, const rivulet::Plan& plan,
                                                       const FetchFn& fetch);

@@ -46,7 +46,7 @@ StatusOr<BoundPasses::ExampleStep> BoundPasses::ByExample() {
   return ExampleStep{clipped_sum_.get(), rule_.get()};
 }
 
-// Null of no program.
+// Null if there is no program.
 StatusOr<std::unique_ptr<BoundProgram>> BoundPasses::Bind(StatusOr<std::shared_ptr<const Program>> program) {
   RIVULET_RETURN_IF_ERROR(program.status());
   if (*program == nullptr) return nullptr;
@@ -67,7 +67,7 @@ StatusOr<std::unique_ptr<BoundProgram>> BoundPasses::Bind(StatusOr<std::shared_p
   return bound;
 }
 
-// A larger buffer has another address, so programs that were bound to the smaller one are told.
+// A larger buffer has another address, so programs that were bound to the smaller one are bound again.
 Status BoundPasses::GrowFeed(size_t feed, size_t bytes) {
   RIVULET_ASSIGN_OR_RETURN(feeds_[feed], AlignedBuffer::Create(bytes));
   for (auto& [kind, passes] : passes_) {
@@ -98,7 +98,7 @@ StatusOr<std::pair<BoundProgram*, int64_t>> BoundPasses::Feed(BoundPass& pass, E
     return InvalidArgument("the input of plan '{}' gives a batch {}, which the model cannot be fed with", plan_.name(),
                            Describe(specs));
   }
-  // Each size is a program to compile and to keep. A plan whose input gives ever new sizes would cost memory without
+  // Each size is a program to compile and to keep. A plan whose input gives ever new sizes would use memory without
   // end.
   if (!pass.steps.contains({count, false}) && pass.steps.size() >= kMostBatchSizes)
     return ResourceExhausted("the input of plan '{}' gives batches of more than {} different sizes", plan_.name(),

@@ -29,11 +29,11 @@ struct BoundPass {
   std::unique_ptr<BoundProgram> begin, end;                                 // null: nothing to do
   std::map<std::pair<int64_t, bool>, std::unique_ptr<BoundProgram>> steps;  // by batch size, and whether from the base
   std::vector<float> values;                                                // of the pass's scalars, in the last step
-  std::vector<TensorView> fetches;                                          // where they are
+  std::vector<TensorView> fetches;                                          // places of these values
 };
 
-// Memory: one arena for all programs, since one runs at a time, and feeds of the largest batch so far. Not thread-safe;
-// its thread has called EnterWorkerThread(). Errors are those of PassPrograms, and of memory.
+// Bound programs of all passes. Memory: one arena for all, since one runs at a time, and feeds of the largest batch so
+// far. Not thread-safe; its thread has called EnterWorkerThread(). Errors are those of PassPrograms, and of memory.
 class BoundPasses {
  public:
   explicit BoundPasses(PassPrograms& programs) : programs_(programs), plan_(programs.plan()) {}
@@ -41,15 +41,15 @@ class BoundPasses {
 
   // Binds the begin and end programs of every pass. Called first, once.
   Status Initialise();
-  // The passes of such tasks; null: the plan has none.
+  // The passes of tasks of this kind; null: the plan has none.
   std::vector<BoundPass>* Find(TaskKind kind);
   // The pass's step for a batch of that size; valid as long as this.
   StatusOr<BoundProgram*> Step(BoundPass& pass, int64_t batch_size, bool from_base = false);
   // The step for a batch of the pass's own input, with the batch fed, and its number of examples. INVALID_ARGUMENT: the
   // model cannot take the batch. RESOURCE_EXHAUSTED: the plan's input gives too many batch sizes.
   StatusOr<std::pair<BoundProgram*, int64_t>> Feed(BoundPass& pass, Element& batch);
-  // The halves of a training step that protects single examples (PassPrograms); the first has the rows' presence as its
-  // last feed.
+  // The halves of a training step that protects single examples (PassPrograms); the last feed of the first says which
+  // rows are examples.
   struct ExampleStep {
     BoundProgram* sum;
     BoundProgram* rule;

@@ -52,8 +52,8 @@ int BufferTable::index(std::string_view name) const {
   return static_cast<int>(found - names_.begin());
 }
 
-// The flat variables of a plan and the variables of its model are two names for the same bytes: "params" is the whole
-// trainable segment, and the model's weights are slices of it. That is what lets small graphs over vectors serve every
+// The flat variables of a plan and the variables of its model are two names for the same bytes: "params" is the
+// whole trainable segment, and the model's weights are slices of it. So small graphs over vectors serve every
 // model.
 std::pair<int, size_t> BufferTable::PlaceOf(std::string_view flat) const {
   const size_t shared = layout_->segment_offset(Segment::kShared);

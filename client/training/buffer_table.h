@@ -22,7 +22,7 @@ class BufferTable {
   explicit BufferTable(const Plan& plan);
 
   int size() const { return static_cast<int>(names_.size()); }
-  // The buffer of a flat variable, or of "scalars", that the plan has.
+  // The index of a flat variable's buffer, or of "scalars"; the plan must have it.
   int index(std::string_view name) const;
   int broadcast(size_t i) const { return first_broadcast_ + static_cast<int>(i); }  // of FlatNames::broadcast
   int base(size_t i) const { return first_base_ + static_cast<int>(i); }            // of ModelLayout::base_variables

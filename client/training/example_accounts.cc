@@ -51,7 +51,7 @@ Status ExampleAccounts::OpenKey() {
   RIVULET_RETURN_IF_ERROR(files_.CreateFolders(folder_));
   const std::string path = JoinPath(folder_, kKeyFile);
   auto key = files_.Exists(path) ? privacy::NoiseKey::Read(files_, path) : privacy::NoiseKey::Create(files_, path);
-  // Another process of this site was quicker.
+  // Another process of this site was faster.
   if (absl::IsAlreadyExists(key.status())) key = privacy::NoiseKey::Read(files_, path);
   RIVULET_RETURN_IF_ERROR(key.status());
   key_ = *std::move(key);
@@ -140,7 +140,7 @@ Status ExampleAccounts::Write(const Charges& charges) {
   return files_.Rename(part, path);
 }
 
-// Of one kind of round only a number of steps is asked for, which clients of one size share.
+// For one kind of round only a number of steps is needed, which clients of one size share.
 StatusOr<bool> ExampleAccounts::Fits(const Charges& charges, double epsilon, double delta) {
   if (charges.rounds.size() > 1) {
     RIVULET_ASSIGN_OR_RETURN(const double spent, EpsilonOfRounds(charges.rounds, delta));
@@ -154,7 +154,7 @@ StatusOr<bool> ExampleAccounts::Fits(const Charges& charges, double epsilon, dou
   const int64_t steps = std::exchange(kind.count, 1);
   const auto most = privacy::MostRounds({.rounds = {kind}}, epsilon, delta);
   if (!most.ok() && !absl::IsOutOfRange(most.status())) return most.status();
-  // OUT_OF_RANGE: more than anybody takes.
+  // OUT_OF_RANGE: more steps than any task has.
   most_steps_[numbers] = most.ok() ? *most : INT64_MAX;
   return steps <= most_steps_[numbers];
 }
@@ -191,7 +191,7 @@ StatusOr<privacy::NoiseKey> ExampleAccounts::Begin(const Task& task, std::string
     }
     next.newest.push_back(work);
     if (next.newest.size() > kWorksKept) next.newest.pop_front();
-    // After an error the charge stays in memory, or is read again: whether it is on disk is not known.
+    // After an error the charge stays in memory, or is read again: it is unknown whether it is on disk.
     *charges = std::move(next);
     RIVULET_RETURN_IF_ERROR(Write(*charges));
   }

@@ -31,7 +31,7 @@
 
 namespace rivulet {
 
-// Of simulations, in the folder of the run's models.
+// The folder of a simulation's accounts, in the folder of the run's models.
 inline constexpr char kExamplesFolder[] = "examples";
 
 // The examples of a task.
@@ -40,20 +40,20 @@ struct ExampleData {
   Digest digest;  // of all of them and of the state that the task reads, in their order
 };
 
-// Thread-safe. With `sync` also beside other processes with the same folder: each call reads the client's account under
-// a lock of the system. Without it the folder is this process's own.
+// Accounts in one folder. Thread-safe. With `sync` also safe beside other processes with the same folder: each call
+// reads the client's account under a system lock. Without it only this process may use the folder.
 class ExampleAccounts {
  public:
-  // Folder and key are made by the first Begin, where they are not there. `sync`: a charge survives a power cut too.
-  // `program`: its version, where another one may continue with the folder; simulations are replayed by any.
+  // The first Begin makes folder and key if missing. `sync`: a charge survives a power failure too. `program`: its
+  // version, if another one may continue with the folder; simulations are replayed by any version.
   ExampleAccounts(FileSystem& files, std::string folder, bool sync, std::string program = "")
       : files_(files), folder_(std::move(folder)), sync_(sync), program_(std::move(program)) {}
 
-  // Charges a training task of a plan that protects single examples, on such data, and gives the key of its draws and
-  // its noise. The charge is written when this returns, before anything is drawn. The same task on the same data again
-  // costs nothing and has the same key; on other data it is charged and has another. FAILED_PRECONDITION, with a reason
-  // that may leave the site: the plan's budget for its client does not allow the task. UNAVAILABLE: another process
-  // keeps the lock. Others as `files` and NoiseKey::Read.
+  // Charges a training task of a plan that protects single examples, with these data, and gives the key of its draws
+  // and its noise. The charge is written before this returns, and before anything is drawn. The same task with the same
+  // data again costs nothing and has the same key; with other data it is charged and has another. FAILED_PRECONDITION,
+  // with a reason that may leave the site: the plan's budget for its client does not allow the task. UNAVAILABLE:
+  // another process keeps the lock. Other errors as `files` and NoiseKey::Read.
   StatusOr<privacy::NoiseKey> Begin(const Task& task, std::string_view client_id, const Plan& plan,
                                     const ExampleData& data);
 
@@ -62,10 +62,10 @@ class ExampleAccounts {
   static StatusOr<privacy::NoiseKey> KeyOf(FileSystem& files, const std::string& folder, const Task& task,
                                            const Plan& plan, const ExampleData& data);
 
-  // Of all that the client was charged in this folder.
+  // The client's total spend in this folder.
   StatusOr<double> SpentBy(std::string_view client_id, double delta);
 
-  // What a folder has of its clients, by name, for tools. DATA_LOSS names a damaged file.
+  // A folder's accounts by client's name, for tools. DATA_LOSS names a damaged file.
   struct Account {
     std::string client;
     int64_t steps = 0;
@@ -77,16 +77,16 @@ class ExampleAccounts {
   struct Charges {
     std::string client;
     std::vector<privacy::NoisedRounds> rounds;
-    std::deque<std::string> newest;  // works, as digits
+    std::deque<std::string> newest;  // work digests, as digits
   };
   Status OpenKey() REQUIRES(mutex_);
   static StatusOr<Charges> Parse(const std::string& path, const std::string& text);
   static std::string TextOf(const Charges& charges);
-  // Null where the folder is this process's own. Waits a while for another process.
+  // Null if only this process uses the folder. Waits a limited time for another process.
   StatusOr<std::unique_ptr<FileLock>> Lock() const;
   StatusOr<Charges*> ChargesOf(std::string_view client_id) REQUIRES(mutex_);
   Status Write(const Charges& charges) REQUIRES(mutex_);
-  // Of the steps of one kind of round, within the budget: an accountant's answer, kept.
+  // Whether steps of one kind of round fit the budget; caches the accountant's answers.
   StatusOr<bool> Fits(const Charges& charges, double epsilon, double delta) REQUIRES(mutex_);
 
   FileSystem& files_;

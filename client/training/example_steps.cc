@@ -16,20 +16,20 @@
 namespace rivulet {
 namespace {
 
-// Of float32: the rounding of one operation. No slack is below the least.
+// For float32: the rounding of one operation, and the lowest slack.
 constexpr double kRounding = 0x1p-24, kLeastFloatSlack = 0x1p-12;
-// Operations of a norm and a factor beside the sums of squares: per variable, and of all of them.
+// Operations of a norm and a factor besides the sums of squares: per variable, and for all of them.
 constexpr int64_t kRoundingsOfVariable = 8, kRoundingsOfFactor = 16;
-// One example's norm has so many bits in units. Rounding moves it by the root of the number of parameters.
+// One example's norm has so many bits in units. Rounding changes it by the root of the number of parameters.
 constexpr int kNormBits = 30;
 
-// All that a gradient is taken by: a client's own variables are clipped with the others.
+// All elements with a gradient: a client's own variables are clipped with the others.
 int64_t TrainedElements(const ModelLayout& layout) {
   return layout.elements(Segment::kTrainable) + layout.elements(Segment::kLocal);
 }
 
-// The least number that a step's draw exceeds once in 2^100: P[X >= m] <= e^-(m ln(m / b) - m + b) for a sum of
-// independent 0s and 1s of the mean b (Chernoff).
+// The smallest number that a step's draw exceeds at most once in 2^100: P[X >= m] <= e^-(m ln(m / b) - m + b) for a sum
+// of independent 0s and 1s with mean b (Chernoff).
 int64_t MostDrawn(int64_t batch_size) {
   const auto mean = static_cast<double>(batch_size);
   auto most = static_cast<double>(batch_size);
@@ -46,7 +46,7 @@ uint64_t WordAt(const Digest& digest, size_t word) {
 }  // namespace
 
 double FloatSlackOf(const ModelLayout& layout, int64_t batch_size) {
-  int64_t widest = 0, variables = 0;  // the longest sums of squares: of a weight's two sides
+  int64_t widest = 0, variables = 0;  // the longest sums of squares: over a weight's two sides
   for (const Slice& slice : layout.slices()) {
     if (!IsTrained(slice.segment)) continue;
     int64_t sides = 0;
@@ -55,7 +55,7 @@ double FloatSlackOf(const ModelLayout& layout, int64_t batch_size) {
     ++variables;
   }
   const auto of_norm = static_cast<double>(widest + kRoundingsOfVariable * variables + kRoundingsOfFactor);
-  // Of each program of two neighbouring sums: R clips for each of R examples by the additions, and two by the products.
+  // Per program of two neighbouring sums: R clips for each of R examples by the additions, and two by the products.
   const int64_t rows = ExampleRows(batch_size), programs = (MostDrawn(batch_size) + rows - 1) / rows;
   const auto of_sum = static_cast<double>(2 * programs * rows * (rows + 2));
   return std::max(kLeastFloatSlack, 1.01 * kRounding * (of_norm + of_sum));
@@ -80,7 +80,7 @@ privacy::NoisedRounds ExampleRounds(const ExampleUnits& units, int64_t parameter
                                   .sensitivity = units.norm,
                                   .dimension = parameters};
   if (batch_size >= examples) return rounds;
-  // To 8 bits, up: clients of many sizes then share an accountant's answers.
+  // Rounded up to 8 bits: clients of many sizes then share an accountant's answers.
   int exponent = 0;
   const double mantissa = std::frexp(static_cast<double>(batch_size) / static_cast<double>(examples), &exponent);
   rounds.rate = std::min(1.0, std::ldexp(std::ceil(std::ldexp(mantissa, 8)), exponent - 8));
@@ -145,7 +145,7 @@ ExampleSteps::ExampleSteps(const Plan& plan, BoundPasses& passes, PassSteps& ste
   }
 }
 
-// Rows of padding repeat the first example, so that no row holds an odd value; their factor is 0.
+// Rows of padding repeat the first example, so that no row has an odd value; their factor is 0.
 Status ExampleSteps::Sum(LaneRun& lane, BoundProgram& program, std::span<const uint32_t> drawn,
                          std::span<float> grads) {
   std::ranges::fill(sum_, 0.0);

@@ -22,9 +22,9 @@
 
 namespace rivulet {
 
-// The share by which float32 lets one example change a step's sum by more than the clip: the error of its norm, and
-// twice the error of the sum, of as many examples as are drawn but once in 2^100 steps. docs/internals/privacy.md has
-// the proof, and for which models it holds.
+// The fraction by which float32 lets one example change a step's sum by more than the clip: the error of its norm, and
+// twice the error of the sum, for as many examples as are drawn except once in 2^100 steps. docs/internals/privacy.md
+// has the proof, and the models for which it holds.
 double FloatSlackOf(const ModelLayout& layout, int64_t batch_size);
 
 // Noise in units of 2^-fraction_bits on sums of values with that norm. Rounding and float32 products are covered by
@@ -46,25 +46,25 @@ StatusOr<privacy::NoisedRounds> ExampleRoundsOf(const Plan& plan, int64_t exampl
 // Steps in one pass over `examples`: as many as batches.
 int64_t ExampleStepsPerEpoch(int64_t batch_size, int64_t examples);
 
-// Digest of all that decides the sums of a task's steps: the task (task_work.h), the client's `data`, the `program`,
-// and the processor's kernels where the plan does not ask for portable ones. A task that is repeated with another of
-// these is other work: with the same noise the difference of its two updates would have none.
+// Digest of all inputs of a task's sums: the task (task_work.h), the client's `data`, the `program`, and the
+// processor's kernels unless the plan asks for portable ones. A repetition with another of these is other work: with
+// the same noise, the difference of the two updates would have no noise.
 Digest ExampleWorkOf(const Task& task, const Digest& data, const Plan& plan, std::string_view program);
 
-// The key of a task: of its site's key and ExampleWorkOf, or where the plan says "seeded" of the task's stream.
+// The key of a task: from its site's key and ExampleWorkOf, or with the plan's "seeded" from the task's stream.
 StatusOr<privacy::NoiseKey> ExampleKeyOf(const privacy::NoiseKey& site, const Digest& work);
 privacy::NoiseKey SeededExampleKey(const Task& task);
 
-// Which examples a step has, in ascending order: each with probability min(1, batch_size / examples), exactly.
+// The examples of a step, ascending: each with probability min(1, batch_size / examples), exactly.
 Status DrawExamples(const privacy::NoiseKey& task_key, uint64_t step, int64_t batch_size, int64_t examples,
                     std::vector<uint32_t>& drawn);
 
-// One trainer's; what it is given must outlive it.
+// Runner of one trainer's steps; its arguments must outlive it.
 class ExampleSteps {
  public:
   ExampleSteps(const Plan& plan, BoundPasses& passes, PassSteps& steps);
 
-  // All steps of the pass, from where the lane is. `grads`: the lane's gradient buffer. INVALID_ARGUMENT: a gradient
+  // All steps of the pass, from the lane's position. `grads`: the lane's gradient buffer. INVALID_ARGUMENT: a gradient
   // that is not finite. Others as PassSteps::Run.
   Status Run(LaneRun& lane, const BoundPass& pass, std::span<float> grads, const privacy::NoiseKey& task_key);
 
@@ -76,7 +76,7 @@ class ExampleSteps {
   const Plan& plan_;
   BoundPasses& passes_;
   PassSteps& steps_;
-  // Of the gradients, which have padding between variables: first and count, in floats.
+  // Variables within the gradients, which have padding between: first and count, in floats.
   std::vector<std::pair<size_t, size_t>> variables_;
   std::vector<uint32_t> drawn_, rows_;
   std::vector<double> sum_;

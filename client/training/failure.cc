@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view kCodeFact = "reason", kSubjectFact = "subject";
 
-// Facts are written by this program; what is no number is none.
+// Facts are written by this program; other text counts as no number.
 int64_t NumberIn(std::string_view text) {
   int64_t number = -1;
   std::from_chars(text.data(), text.data() + text.size(), number);

@@ -12,8 +12,8 @@ namespace rivulet {
 
 // The error with its reason; one that has a reason already keeps it. OK stays OK.
 Status WithReason(Status status, TaskFailure::Code code, std::string_view subject = "");
-// Without the sentence. An error without a reason is a bad example where it names a feature or a record, and a bad plan
-// where it names an op.
+// Without the error's sentence. An error without a reason counts as a bad example if it names a feature or a record,
+// and as a bad plan if it names an op.
 TaskFailure FailureOf(const TaskId& task, const Status& status);
 
 }  // namespace rivulet

@@ -8,7 +8,7 @@
 
 namespace rivulet {
 
-// So many hexadecimal digits of the digest: a client may be named as no file can, and two names differ in them.
+// This many hexadecimal digits of the digest: a client's name may be no file name, but distinct names differ here.
 inline constexpr size_t kFileNameDigits = 24;
 inline std::string FileNameOf(std::string_view id) { return Sha256Of(id).Hex().substr(0, kFileNameDigits); }
 

@@ -9,7 +9,7 @@
 
 namespace rivulet {
 
-// A view of a trainer's buffer of them, which must outlive it.
+// A view of a trainer's buffer of numbers, which must outlive it.
 class GraphNumbers {
  public:
   GraphNumbers(const Plan& plan, const BufferTable& table, std::byte* buffer)
@@ -17,12 +17,12 @@ class GraphNumbers {
 
   void SetRound(uint64_t round) { numbers_[BufferTable::kRound] = static_cast<double>(round); }
   void SetSteps(uint64_t steps) { numbers_[BufferTable::kSteps] = static_cast<double>(steps); }
-  // As a task begins: its round, what it brings in numbers, which an update declares too, as it may count by it, and 0
-  // for what passes and graphs have yet to say. INVALID_ARGUMENT: a number that the plan reads is missing or none.
+  // Sets a task's begin: its round, its numbers, which an update also declares because its weight may depend on them,
+  // and 0 for later measures and declarations. INVALID_ARGUMENT: a number that the plan reads is missing or not finite.
   Status Begin(const Task& task, Scalars& declared);
-  // What passes have reported so far, for the graphs that read it.
+  // Sets the passes' measures so far, for graphs that read them.
   void Tell(const Scalars& declared);
-  // What graphs have left to be declared with an update.
+  // Adds the graphs' declared numbers to the update's.
   void Declare(const Task& task, Scalars& declared) const;
 
  private:

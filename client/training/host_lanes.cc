@@ -31,7 +31,7 @@ LaneStep* HostLanes::For(const BoundPass& pass, int64_t size) {
   return step->second.get();
 }
 
-// What a trainer does for one lane after the other, in the same order of draws and sums.
+// The same as a trainer does for one lane after another, in the same order of draws and sums.
 StatusOr<std::vector<LocalResult>> HostLanes::Train(const BoundPass* one_pass, std::span<const LaneTask> lanes,
                                                     std::span<Buffer> buffers, KnownLayout& layout,
                                                     const CancellationToken& cancel) {

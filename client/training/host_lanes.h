@@ -17,18 +17,18 @@
 
 namespace rivulet {
 
-// One trainer's. Not thread-safe.
+// Lanes of one trainer. Not thread-safe.
 class HostLanes {
  public:
   // `programs` must outlive this.
   explicit HostLanes(PassPrograms& programs);
 
-  // The lanes' step for tasks of `size` examples that take one step of `pass`; null: they are trained one by one.
+  // The lanes' step for tasks of `size` examples that take one step of `pass`; null: they are trained alone.
   LaneStep* For(const BoundPass& pass, int64_t size);
 
-  // Trains tasks that take one step of `pass`; null: no such tasks. `buffers`: the trainer's, by the table's index.
+  // Trains tasks that take one step of `pass`; null: there are none. `buffers`: the trainer's, by the table's index.
   // Results are as Trainer::Train's; their parts are valid until the next call. INVALID_ARGUMENT: more lanes than For's
-  // step has, or unlike tasks.
+  // step has, or tasks that differ.
   StatusOr<std::vector<LocalResult>> Train(const BoundPass* pass, std::span<const LaneTask> lanes,
                                            std::span<Buffer> buffers, KnownLayout& layout,
                                            const CancellationToken& cancel);

@@ -7,7 +7,7 @@
 namespace rivulet {
 namespace {
 
-constexpr char kLocalName[] = "params/local";  // none that a plan can give
+constexpr char kLocalName[] = "params/local";  // a name that no plan can give
 
 }  // namespace
 
@@ -42,7 +42,7 @@ Status BeginState(const Plan& plan, const Task& task, const Model& base, std::st
     }
   }
   if (kept.size() == specs.size()) return absl::OkStatus();
-  // Under the client's own key, so that it needs nobody to tell it and no two begin alike.
+  // Drawn with the client's own key, so that no message is needed and no two clients begin alike.
   RIVULET_ASSIGN_OR_RETURN(const auto first, InitialModel(plan, task.stream_key));
   const std::span<float> local = kept.back().values;
   std::memcpy(local.data(), first->arena().data() + plan.layout()->segment_offset(Segment::kLocal), local.size_bytes());

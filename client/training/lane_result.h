@@ -1,4 +1,4 @@
-// Scalars of a lane's result, beside the parts of its update.
+// Scalars of a lane's result, besides the parts of its update.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace rivulet {
 
-// Declares a pass's scalars from the sums over its last epoch of `seen` examples. A loss is so the closest to that of
-// the sent model that training measures.
+// Declares a pass's scalars from the sums over its last epoch of `seen` examples. The loss is thus the closest one to
+// that of the sent model that training measures.
 void DeclarePass(const LocalPass& pass, std::span<const double> sums, int64_t seen, Scalars& declared);
 
 // Completes a result after the last pass.

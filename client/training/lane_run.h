@@ -17,7 +17,7 @@
 
 namespace rivulet {
 
-// Its address must not change between the first run of a program and the last: bindings point into it.
+// A task under way. Its address must not change between its first and last program run: bindings point into it.
 struct LaneRun {
   const Task& task;
   std::string_view client_id;

@@ -8,9 +8,9 @@
 namespace rivulet {
 namespace {
 
-// Values of a block: with the sums that it goes to and the base that it is a difference to, it fits the fastest cache.
+// Values of a block: with its sums and its base, it fits the fastest cache.
 constexpr int64_t kBlockValues = 4096;
-// Rows of a weight matrix that a register block holds where vectors are widest; narrower ones hold a half.
+// Rows of a weight matrix in a register block with the widest vectors; narrower ones have half of it.
 constexpr int64_t kBlockUnits = 12;
 
 size_t Aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
@@ -63,7 +63,7 @@ std::unique_ptr<LaneStep> LaneStep::Create(std::shared_ptr<const LaneProgram> pr
   return step;
 }
 
-// A place is what some of the program's updates leave there, one behind the other, less what they began with.
+// A place is the result of some of the program's updates, one after another, less their initial values.
 bool LaneStep::AddBlocks(const RunPlace& place, Part& part) const {
   if (place.less < 0) return false;
   const std::span<const LaneUpdate> updates = program_->updates();

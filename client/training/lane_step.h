@@ -17,27 +17,27 @@
 
 namespace rivulet {
 
-// Of one batch size. Not thread-safe: one trainer's.
+// Step for one batch size. Not thread-safe: used by one trainer.
 class LaneStep {
  public:
-  // More lanes gain little: what they share has been paid for by then.
+  // More lanes gain little: the cost of the shared work is already divided by so many.
   static constexpr int kMostLanes = 16;
-  // What lanes keep between the calls of a step, at most: a good part of a second-level cache.
+  // The most memory of lanes between the calls of a step: a good part of a second-level cache.
   static constexpr size_t kMostBytes = size_t{1} << 20;
 
-  // Null: the program cannot make what the parts say, or its lanes are so large that they gain nothing together.
+  // Null: the program cannot make these parts, or its lanes are too large to gain from sharing.
   static std::unique_ptr<LaneStep> Create(std::shared_ptr<const LaneProgram> program,
                                           std::span<const PartPlaces> parts);
-  ~LaneStep();  // where LanePart is known
+  ~LaneStep();  // defined where LanePart is known
 
   int most() const { return most_; }                 // lanes, 2 to kMostLanes
-  size_t bytes() const { return bytes_; }            // of memory, 64-byte aligned, that Use is to be given
-  void Use(std::byte* memory) { memory_ = memory; }  // from now on; what lay there is gone
-  // Where the batch of a lane belongs, of `lanes` that are to run.
+  size_t bytes() const { return bytes_; }            // of memory, 64-byte aligned, for Use
+  void Use(std::byte* memory) { memory_ = memory; }  // replaces the memory; its earlier content is lost
+  // Place of a lane's batch, if `lanes` lanes run.
   std::vector<TensorView> Feeds(int lane, int lanes) const;
-  // `buffers`: as the program's signature names them; they must stay until the parts have been read.
+  // `buffers`: by the names of the program's signature; they must stay valid until the parts have been read.
   Status Run(int lanes, std::span<const Buffer> buffers, const CancellationToken& cancel);
-  // After Run: what the pass says of a lane's step, in order of the program's fetches.
+  // After Run: the pass's scalars for a lane's step, in order of the program's fetches.
   std::vector<float> Scalars(int lane) const;
   // After Run, until memory or buffers change: the lane's update. Valid until the next Run.
   std::vector<PartView> Parts(int lane) const;
@@ -46,7 +46,7 @@ class LaneStep {
   struct Block {
     size_t update = 0;  // of the program
     int64_t first = 0, count = 0;
-    int less = 0;  // buffer of what is subtracted, at
+    int less = 0;  // the buffer that is subtracted, and its offset
     size_t offset = 0;
   };
   struct Part {

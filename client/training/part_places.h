@@ -17,13 +17,13 @@ struct RunPlace {
   int64_t count = 0;
 };
 
-// A part of an update as its source says, in wire order.
+// A part of an update by its source, in wire order.
 struct PartPlaces {
   std::string name;
   std::vector<RunPlace> places;
 };
 
-// The parts of a training. Slices with no padding between are one run: the fewer, the quicker is what reads them.
+// The parts of a training. Slices without padding between are one run, because fewer runs are read faster.
 std::vector<PartPlaces> PartPlacesOf(const Plan& plan, const BufferTable& table);
 
 }  // namespace rivulet

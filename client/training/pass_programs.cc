@@ -22,7 +22,7 @@ std::string_view StepName(TaskKind kind) {
   return kind == TaskKind::kTrain ? "the plan's training step" : "the plan's evaluation step";
 }
 
-// Its place among the layout's base variables.
+// Its index among the layout's base variables.
 std::optional<size_t> BaseVariable(const ModelLayout& layout, std::string_view name) {
   const auto found = std::ranges::find(layout.base_variables(), name, &VariableSpec::name);
   if (found == layout.base_variables().end()) return std::nullopt;
@@ -53,7 +53,7 @@ StatusOr<std::vector<VariableBinding>> PassPrograms::BindVariables(const Graph& 
                            : other  ? name.substr(kOther.size())
                            : base   ? name.substr(kBase.size())
                                     : name;
-    int kept = -1;  // the buffer of a vector that the client keeps, that a rule remembers or that the server sends
+    int kept = -1;  // the buffer of a client's, a rule's or a broadcast vector
     const auto look = [&](const std::string& buffer) {
       if (!name.starts_with(buffer + "/")) return;
       variable = name.substr(buffer.size() + 1);
@@ -65,12 +65,12 @@ StatusOr<std::vector<VariableBinding>> PassPrograms::BindVariables(const Graph& 
     for (const std::string& vector : flats.broadcast) look(fmt::format("{}{}", kBroadcastPrefix, vector));
     const Slice* slice = nullptr;
     for (const Slice& candidate : layout.slices()) {
-      const bool whole = !gradient && !other && kept < 0;  // the others are of what is trained alone
+      const bool whole = !gradient && !other && kept < 0;  // the others cover only trained variables
       if (candidate.name == variable && (whole || IsTrained(candidate.segment))) slice = &candidate;
     }
     if (slice != nullptr) {
-      // A step's gradients are nobody's business after it.
-      // Being transient, they need not exist: the compiler may use a gradient where it is made and never write it.
+      // A step's gradients are not read after it. Being transient, they need not exist: the compiler may use a gradient
+      // where it is made and never write it.
       const int buffer = gradient    ? BufferTable::kGrads
                          : other     ? buffers_.index("other_grads")
                          : base      ? BufferTable::kBaseParams
@@ -234,8 +234,8 @@ StatusOr<PassPrograms::StepGraph> PassPrograms::DescribeStep(TaskKind kind, size
   return StepGraph{std::move(composed->graph), std::move(signature)};
 }
 
-// Compiled under the lock: of the trainers that ask for one size at the same time one compiles and the others wait for
-// it, which is sooner than doing it themselves.
+// Compiled under the lock: among trainers that ask for one size at the same time one compiles and the others wait,
+// which is faster than compiling it themselves.
 StatusOr<std::shared_ptr<const Program>> PassPrograms::Step(TaskKind kind, size_t pass, int64_t batch_size,
                                                             bool from_base) {
   MutexLock lock(mutex_);
@@ -271,7 +271,7 @@ StatusOr<std::shared_ptr<const GpuProgram>> PassPrograms::GpuStep(TaskKind kind,
   return step;
 }
 
-// Tried once for each batch size. Whoever gets none runs the step by itself, and hears there of what is wrong with it.
+// Tried once for each batch size. A caller that gets none runs the step alone, and gets its error there.
 std::shared_ptr<const LaneProgram> PassPrograms::Lanes(TaskKind kind, size_t pass, int64_t batch_size) {
   MutexLock lock(mutex_);
   Compiled& compiled = compiled_[{kind, pass}];

@@ -32,10 +32,10 @@ namespace rivulet {
 //   <variable>             its slice of the params buffer
 //   base_params/<variable> its slice of the base model: of an instance over that
 //                          (of segment base: under both names the base's own values)
-//   state/NAME/<variable>  its slice of what the client keeps; as well slots/0/<variable>, broadcast/NAME/<variable>
+//   state/NAME/<variable>  its slice of the client's state; likewise slots/0/<variable>, broadcast/NAME/<variable>
 //   grads/<variable>       its slice of the grads buffer; trainable variables only
 //   other_grads/<variable> the same of a second gradient (LocalPass::other_gradient_by)
-//   params, slots/0, …     flat, as federated/plan/README.md says
+//   params, slots/0, …     flat, as in federated/plan/README.md
 //
 // A step also runs the model's own updates (ModelDef::train_updates), after the gradients and before the pass's step.
 // Thread-safe. Compiling happens under the lock: workers that want the same program wait instead of compiling it again.
@@ -47,10 +47,10 @@ class PassPrograms {
   const Plan& plan() const { return *plan_; }
   const BufferTable& buffers() const { return buffers_; }
 
-  // Programs of pass `pass` for tasks of `kind`. Null: the pass has no such graph. A step fetches the
-  // pass's scalars, each a float32. The calling thread has called EnterWorkerThread(). INVALID_ARGUMENT: the plan's
-  // graphs use a variable that is none of the above, or of another size. Else CompileProgram's errors, each saying
-  // which program it was.
+  // Programs of pass `pass` for tasks of `kind`. Null: the pass has no such graph. A step fetches the pass's scalars,
+  // each a float32. The calling thread has called EnterWorkerThread(). INVALID_ARGUMENT: the plan's graphs use a
+  // variable that is none of the above, or of another size. Other errors are CompileProgram's, with the program's
+  // name.
   StatusOr<std::shared_ptr<const Program>> Begin(TaskKind kind, size_t pass);
   // With `from_base`, the params buffer starts as base_params. The only step of a task then reads the weights there,
   // and they are never copied.
@@ -64,8 +64,8 @@ class PassPrograms {
   StatusOr<std::shared_ptr<const GpuProgram>> GpuBegin(TaskKind kind, size_t pass);
   StatusOr<std::shared_ptr<const GpuProgram>> GpuStep(TaskKind kind, size_t pass, int64_t batch_size);
   StatusOr<std::shared_ptr<const GpuProgram>> GpuEnd(TaskKind kind, size_t pass);
-  // A step from the base model of several clients at once. Null: lanes cannot run it, or it cannot be compiled, and
-  // Step says why.
+  // A step from the base model of several clients at once. Null: lanes cannot run it, or it cannot be compiled; Step
+  // gives the error.
   std::shared_ptr<const LaneProgram> Lanes(TaskKind kind, size_t pass, int64_t batch_size);
 
   // The graph and signature that Step compiles, for tools that show them.
@@ -87,11 +87,11 @@ class PassPrograms {
   };
 
   const LocalPass& PassOf(TaskKind kind, size_t pass) const { return plan_->program(kind)->passes[pass]; }
-  // Of a begin or end graph.
+  // Compiles a begin or end graph.
   StatusOr<std::shared_ptr<const Program>> CompileFlat(const Graph& graph, std::string_view what) const;
   StatusOr<std::shared_ptr<const GpuProgram>> CompileFlatForGpu(const Graph& graph, std::string_view what) const;
   StatusOr<Signature> FlatSignature(const Graph& graph) const;
-  // Once a pass.
+  // Called once per pass.
   Status Compose(TaskKind kind, size_t pass, Compiled& compiled) const;
   Status CheckScalars(TaskKind kind, size_t pass, const Signature& signature,
                       std::span<const TensorSpec> fetched) const;

@@ -13,7 +13,7 @@
 namespace rivulet {
 namespace {
 
-// Examples one by one, as a plan's input takes them. The examples must outlive it.
+// Examples one by one, for a plan's input. The examples must outlive it.
 class ExampleElements : public ElementSource {
  public:
   ExampleElements(const ExampleSource& examples, const Plan& plan) : examples_(examples), plan_(plan) {}
@@ -36,7 +36,7 @@ class ExampleElements : public ElementSource {
   const Plan& plan_;
 };
 
-// As many batches as there are, at most `count`.
+// Skips as many batches as there are, at most `count`.
 Status Skip(const LaneRun& lane, PipelineIterator& batches, uint64_t count) {
   for (; count > 0; --count) {
     Element batch;
@@ -53,7 +53,7 @@ Status PassSteps::Run(LaneRun& lane, BoundPass& pass) {
 }
 
 Status PassSteps::Run(LaneRun& lane, BoundProgram& program) {
-  lane.bindings.arena = passes_.arena();  // a batch of a new size may have made it larger
+  lane.bindings.arena = passes_.arena();  // a batch of a new size may have enlarged it
   lane.bindings.max_loop_steps = loops_.max_steps;
   lane.bindings.deadline = std::chrono::steady_clock::now() + loops_.max_time;
   return program.instance->Run(lane.bindings, lane.cancel);
@@ -107,7 +107,7 @@ Status PassSteps::OverInput(LaneRun& lane, BoundPass& bound) {
   IteratorContext context;
   context.budget = InputBudgetFor(pass, lane.size);
   const uint64_t last = lane.LastStep(pass);
-  // How an input shuffles may depend on what it has given before: epochs that an earlier process has had are read.
+  // An input's shuffling may depend on its earlier elements: epochs of an earlier process are read again.
   for (uint64_t epoch = lane.at.pass_epoch; lane.goes_on && epoch < lane.at.epoch; ++epoch) {
     RIVULET_ASSIGN_OR_RETURN(const auto batches, input->MakeIterator(context));
     RIVULET_RETURN_IF_ERROR(Skip(lane, *batches, UINT64_MAX));

@@ -11,16 +11,16 @@
 
 namespace rivulet {
 
-// One trainer's; what it is given must outlive it. A step allocates nothing of ours.
+// Runner of one trainer's steps; its arguments must outlive it. A step allocates no memory of its own.
 class PassSteps {
  public:
-  // `monitor`, which may be null, watches the steps.
+  // `monitor`, which may be null, observes the steps.
   PassSteps(const Plan& plan, BoundPasses& passes, StepMonitor* monitor, LoopBudget loops)
       : plan_(plan), passes_(passes), monitor_(monitor), loops_(loops) {}
 
-  // All steps of the pass, from where the lane is. Errors: Trainer::Train's, of one lane.
+  // All steps of the pass, from the lane's position. Errors: Trainer::Train's, for one lane.
   Status Run(LaneRun& lane, BoundPass& pass);
-  // One program, once: what a pass begins or ends with, or a step with its feeds and fetches.
+  // Runs one program once: a pass's begin or end, or a step with its feeds and fetches.
   Status Run(LaneRun& lane, BoundProgram& program);
 
  private:

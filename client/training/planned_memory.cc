@@ -25,7 +25,7 @@ std::string PlannedMemory::ToString() const {
 
 int64_t MostOfAnUpdate(const AggregationSpec& spec, const std::function<int64_t(size_t part)>& size) {
   int64_t most = 0;
-  std::map<std::string_view, int64_t> chosen;  // by what decides which of them an update has: the largest
+  std::map<std::string_view, int64_t> chosen;  // by the scalar that selects among them: the largest
   for (size_t p = 0; p < spec.parts.size(); ++p) {
     if (const std::optional<OnlyWhere>& where = spec.parts[p].only_where) {
       int64_t& largest = chosen[where->scalar];
@@ -45,7 +45,7 @@ int64_t MostUpdateValues(const AggregationSpec& spec) {
 int64_t SumBytes(const AggregationSpec& spec) {
   int64_t values = 0;
   for (const PartSpec& part : spec.parts) values += part.elements;
-  // A secure sum holds one update's sums and the words of all beside its own.
+  // A secure sum holds one update's sums and all words besides its own.
   return values * static_cast<int64_t>(sizeof(int64_t)) * (spec.secure.on() ? 3 : 1);
 }
 
@@ -56,8 +56,8 @@ StatusOr<PlannedMemory> PlanMemory(PassPrograms& programs, TaskKind kind, int64_
   const int64_t model = static_cast<int64_t>(plan.layout()->arena_bytes());
   planned.model = model;
   for (int i = 0; i < buffers.size(); ++i) {
-    // Of others' memory the base model has been counted; the rest are vectors that came with it.
-    // A base's pages are the file's, and the system may drop them.
+    // Among borrowed memory the base model was counted before; the rest are vectors sent with it. A base's pages belong
+    // to its file, and the system may drop them.
     if (buffers.is_base(i)) continue;
     if (buffers.borrowed(i)) {
       if (i != BufferTable::kBaseParams) planned.model += static_cast<int64_t>(buffers.bytes(i));
@@ -71,7 +71,7 @@ StatusOr<PlannedMemory> PlanMemory(PassPrograms& programs, TaskKind kind, int64_
     RIVULET_ASSIGN_OR_RETURN(const auto sum, programs.ClippedSum());
     RIVULET_ASSIGN_OR_RETURN(const auto rule, programs.Rule());
     planned.program = std::max(ProgramBytes(sum), ProgramBytes(rule));
-    // Sums of doubles, and the noise on them.
+    // Sums of doubles, and their noise.
     planned.vectors += 4 * static_cast<int64_t>(buffers.bytes(BufferTable::kGrads));
   }
   for (size_t pass = 0; pass < program.passes.size(); ++pass) {

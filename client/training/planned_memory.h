@@ -19,11 +19,11 @@ struct PlannedMemory {
   std::string ToString() const;  // "812 MB: 100 for the model, …"
 };
 
-// Largest total size of one update's parts. Of optional parts that exclude each other (PartSpec::only_where) the
+// Largest total size of one update's parts. Among optional parts that exclude each other (PartSpec::only_where), the
 // largest counts.
 int64_t MostOfAnUpdate(const AggregationSpec& spec, const std::function<int64_t(size_t part)>& size);
 
-// Most values of an update; and the bytes of a site's sums, 64 bits a value of every part.
+// Most values of an update; and the bytes of a site's sums, 64 bits for each value of every part.
 int64_t MostUpdateValues(const AggregationSpec& spec);
 int64_t SumBytes(const AggregationSpec& spec);
 

@@ -1,4 +1,4 @@
-// Checks of a task's inputs, beside its data, against its plan.
+// Checks of a task's inputs, besides its data, against its plan.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace rivulet {
 
-// Check of base models' layouts. Equal layouts are compared once, as that takes hashing; in one process the base model
-// shares the coordinator's layout.
+// Check of base models' layouts. Equal layouts are compared once, because that takes hashing; in one process the base
+// model shares the coordinator's layout.
 class KnownLayout {
  public:
   explicit KnownLayout(const Plan& plan) : plan_(plan), known_(plan.layout()) {}
@@ -25,7 +25,7 @@ class KnownLayout {
   std::shared_ptr<const ModelLayout> known_;  // the last one found equal to the plan's
 };
 
-// FAILED_PRECONDITION: no examples. INVALID_ARGUMENT: more than can be counted.
+// FAILED_PRECONDITION: no examples. INVALID_ARGUMENT: too many to be counted.
 Status CheckExamples(std::string_view client_id, int64_t examples, TaskKind kind);
 
 // INVALID_ARGUMENT: other vectors than such a task of the plan reads (Plan::reads_broadcasts), or of another size.

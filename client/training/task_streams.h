@@ -15,12 +15,12 @@ namespace rivulet {
 
 StreamKey StreamOf(const Task& task, Purpose purpose);
 
-// In which order an epoch takes `size` examples: as they lie, or shuffled. Epochs are counted over all passes, so that
-// no two of a task have one order.
+// The order in which an epoch takes `size` examples: as stored, or shuffled. Epochs are counted over all passes, so
+// that no two of a task have the same order.
 void OrderInto(std::vector<uint32_t>& order, const Task& task, uint64_t epoch, int64_t size, bool shuffle);
 
-// How often the task goes over its data in a pass. A device that has not the time for all of its work does some of it
-// (LocalPass::partial_work): how much is drawn once for a task.
+// The number of the task's epochs in a pass. A device without time for all of its work does some of it
+// (LocalPass::partial_work): the number is drawn once per task.
 int64_t EpochsOf(const Task& task, const LocalPass& pass);
 
 }  // namespace rivulet

@@ -41,7 +41,7 @@ std::string RoundName(const Task& task) {
   return fmt::format("{} {}", Trains(task) ? "round" : "evaluation", RoundOf(task));
 }
 
-// Of all that a training reads of a client: its records in their order, and what it keeps from task to task.
+// Digest of all that a training reads of a client: its records in order, and its state.
 StatusOr<Digest> DigestOf(const BoundData& data, const StateBlob& state) {
   Sha256 sha;
   sha.Update("rivulet example data 1").UpdateU64(static_cast<uint64_t>(data.size()));
@@ -128,8 +128,8 @@ std::vector<DatasetOffer> OffersOf(std::span<const BoundData> bound) {
   return offers;
 }
 
-// A plan may ask for more than any machine has; who then takes one buffer after the other is ended by the system, and
-// says nothing. What is available is asked for a plan's first task alone: later it is less by what this holds itself.
+// A plan may need more memory than any machine has; the system would kill such a process without a message. Available
+// memory is checked for a plan's first task alone: later it excludes what this trainer has.
 Status TaskTrainer::CheckMemory(TaskKind kind, int64_t examples) const {
   const bool ask = available_memory_ != nullptr && trainer_ == nullptr && trainers_ == nullptr;
   if (memory_budget_ == 0 && !ask) return absl::OkStatus();
@@ -154,7 +154,7 @@ StatusOr<LocalResult> TaskTrainer::Train(const Task& task, std::string_view clie
   if (trainer_ == nullptr || plan_->plan->digest() != task.plan) {
     auto artifacts = artifacts_.Plan(task.plan, sources.plan, sources.base);
     if (!artifacts.ok()) return WithReason(artifacts.status(), TaskFailure::Code::kBadPlan);
-    trainer_.reset();  // its buffers go before the next one's come
+    trainer_.reset();  // its buffers are freed before the next one's are allocated
     plan_ = *std::move(artifacts);
   }
   const Plan& plan = *plan_->plan;
@@ -163,7 +163,7 @@ StatusOr<LocalResult> TaskTrainer::Train(const Task& task, std::string_view clie
         Unimplemented("task {} is to {}, and plan '{}' does not say how", task.id, Name(task.kind), plan.name()),
         TaskFailure::Code::kUnimplemented, fmt::format("how to {}", Name(task.kind)));
   }
-  // A plan names its data set, and what the client's own configuration has bound decides; a plan cannot reach for
+  // A plan names its data set, and the client's own configuration binds it; a plan cannot access
   // another.
   const BoundData* const found = FindBound(bound, plan.dataset());
   if (found == nullptr) {
@@ -183,7 +183,7 @@ StatusOr<LocalResult> TaskTrainer::Train(const Task& task, std::string_view clie
         InvalidArgument("task {} names no model to start from; is the coordinator newer than this client?", task.id),
         TaskFailure::Code::kBadModel);
   }
-  base_.reset();  // a version that nobody needs goes before the next one comes
+  base_.reset();  // an unused version is freed before the next one arrives
   auto fetched = sources.model(model->id, plan);
   if (!fetched.ok()) return WithReason(fetched.status(), TaskFailure::Code::kBadModel);
   base_ = *std::move(fetched);
@@ -255,7 +255,7 @@ StatusOr<std::unique_ptr<Trainer>> TaskTrainer::NewTrainer() const {
   return Trainer::Create(plan_->programs, instruments_.steps);
 }
 
-// A measurement of the examples would have no noise.
+// An evaluation of the examples would have no noise.
 StatusOr<privacy::NoiseKey> TaskTrainer::BeginExamples(const Task& task, std::string_view client_id,
                                                        const BoundData& data, const StateBlob& state) const {
   if (task.kind != TaskKind::kTrain) {
@@ -275,7 +275,7 @@ StatusOr<privacy::NoiseKey> TaskTrainer::BeginExamples(const Task& task, std::st
                     TaskFailure::Code::kNotWilling, "privacy of examples");
 }
 
-// The mean alone is folded from wherever the values lie; other rules read them.
+// Only the mean is folded wherever the values are; other rules read them.
 void TaskTrainer::LeaveParts(bool may, TaskKind kind) {
   left_ = trainer_->LeaveParts(may && kind == TaskKind::kTrain && plan().aggregation(kind).rule == "mean");
 }
@@ -286,7 +286,7 @@ Status TaskTrainer::Encode(const Task& task, LocalResult& result, size_t lane) {
   return absl::OkStatus();
 }
 
-// What codecs left out is there by now, whether the pipeline or a device encoded.
+// The codecs' error feedback is complete by now, whether the pipeline or a device encoded.
 Status TaskTrainer::Finish(const Task& task, std::string_view client_id, LocalResult& result, size_t lane) {
   RIVULET_RETURN_IF_ERROR(Encode(task, result, lane));
   if (!Keeps(task)) return absl::OkStatus();
@@ -305,8 +305,8 @@ void TaskTrainer::PrepareTogether(std::span<const LocalResult> results, std::spa
   pipeline_->MeasureTogether(updates);
 }
 
-// Whoever watches tasks on the host wants to see each; lanes of a device are what is to be seen there. On the host,
-// what happens to updates on their way would need them in memory; on a device it happens there, or each is brought from
+// An observer of tasks on the host wants to see each; on a device it sees lanes. On the host, stages of the
+// pipeline would need all updates in memory; on a device they run there, or each update is copied from
 // there.
 int TaskTrainer::MostLanes(const Task& task, int64_t examples) const {
   if (trainer_ == nullptr || plan_->plan->digest() != task.plan || ExampleNoiseOf(plan())) return 1;
@@ -321,7 +321,7 @@ StatusOr<std::vector<LocalResult>> TaskTrainer::TrainTogether(std::span<const Ta
   const NamedBlob* const model = tasks[0].input("model");
   if (model == nullptr || trainer_ == nullptr) return FailedPrecondition("these tasks are trained one by one");
   const Plan& plan = *plan_->plan;
-  base_.reset();  // a version that nobody needs goes before the next one comes
+  base_.reset();  // an unused version is freed before the next one arrives
   RIVULET_ASSIGN_OR_RETURN(base_, sources.model(model->id, plan));
   RIVULET_RETURN_IF_ERROR(FetchBroadcasts(tasks[0], plan, sources));
   std::vector<const AlignedBuffer*> broadcasts;

@@ -44,10 +44,10 @@ struct TaskReport : TaskResult {
   enum class Kind {
     kAccepted,   // by the coordinator, or added to the site's own partial sum
     kDuplicate,  // had been submitted before
-    kRefused,    // by the coordinator or the fold; `reason` is its sentence
+    kRefused,    // by the coordinator or the fold; `reason` is its message
     kFailed,     // could not be done here; `reason` was reported to the coordinator
     kGone,       // the coordinator no longer knows the task: too late
-    kInSteps,    // trained, and its words go through the steps of a secure sum, whose end has a report of its own
+    kInSteps,    // trained; its words go through the steps of a secure sum, whose end has a separate report
   };
   Kind kind = Kind::kAccepted;
   std::string reason;
@@ -92,7 +92,7 @@ class TaskTrainer {
         checkpoint_(checkpoint),
         available_memory_(std::move(available_memory)) {}
 
-  // Charges a task of a plan that protects single examples, on such data, and gives the key of its draws and noise
+  // Charges a task of a plan that protects single examples, with these data, and gives the key of its draws and noise
   // (client/training/example_accounts.h). Without it only "seeded" noise is trained.
   using ExampleKeys = std::function<StatusOr<privacy::NoiseKey>(const Task& task, std::string_view client_id,
                                                                 const Plan& plan, const ExampleData& data)>;
@@ -106,14 +106,14 @@ class TaskTrainer {
   // store, or more memory.
   StatusOr<LocalResult> Train(const Task& task, std::string_view client_id, std::span<const BoundData> bound,
                               const Sources& sources, bool leave = false);
-  const Plan& plan() const { return *plan_->plan; }  // of the last task that was trained
-  // Before the next version comes: the last task's parts are read no more, and where they are large their memory goes
-  // back to the system.
+  const Plan& plan() const { return *plan_->plan; }  // of the last trained task
+  // Call it before the next version arrives: the last task's parts are not read any more, and large memory of theirs
+  // goes back to the system.
   void ReleaseResults() {
     if (trainer_ != nullptr) trainer_->ReleaseResults();
   }
   // From now on large memory of a task's steps goes back to the system before its update is made: in a process of one
-  // client it would only wait. Each task then costs the clearing of its pages.
+  // client it would be idle. Each task then costs the clearing of its pages.
   void ReleaseStepsAlways() { releases_steps_ = true; }
 
   // Most tasks of this one's kind, plan and base, each of so many examples, that TrainTogether takes; 1: it takes none.
@@ -131,7 +131,7 @@ class TaskTrainer {
   bool transparent() const { return left_ || pipeline_->transparent(); }
   // How many updates of TrainTogether, at least 1, stay valid when Finish is called for one after the other.
   size_t MostTogether() const;
-  // Before Finish of each of `which`, at most MostTogether(), in their order: does what they can do together.
+  // Call it before Finish of each of `which`, at most MostTogether(), in their order: does the shared work at once.
   void PrepareTogether(std::span<const LocalResult> results, std::span<const size_t> which);
   // Whether the last task, trained again, gives the same update.
   bool repeatable() const { return plan_->repeatable; }
@@ -146,10 +146,10 @@ class TaskTrainer {
   // The state that the client starts with; "": none.
   StatusOr<StateBlob> ReadStateOf(const Task& task, std::string_view client_id) const;
   StatusOr<std::unique_ptr<Trainer>> NewTrainer() const;
-  // Of a plan that protects single examples.
+  // Gets the key for a plan that protects single examples.
   StatusOr<privacy::NoiseKey> BeginExamples(const Task& task, std::string_view client_id, const BoundData& data,
                                             const StateBlob& state) const;
-  // Leaves parts on the device where `may` and the trainer allow it.
+  // Leaves parts on the device if `may` is true and the trainer allows it.
   void LeaveParts(bool may, TaskKind kind);
   // Passes an update through the pipeline.
   Status Encode(const Task& task, LocalResult& result, size_t lane);
@@ -172,7 +172,7 @@ class TaskTrainer {
   std::unique_ptr<UpdatePipeline> pipeline_;
   bool releases_steps_ = false;        // large memory of steps, after each task
   bool left_ = false;                  // the last parts are on the device, and need no pipeline
-  std::shared_ptr<const Model> base_;  // that the last result's parts are differences to
+  std::shared_ptr<const Model> base_;  // the subtrahend of the last result's parts
   std::vector<std::shared_ptr<const AlignedBuffer>> broadcasts_;  // of the last task
 };
 

@@ -27,10 +27,10 @@
 namespace rivulet {
 namespace {
 
-// Memory below it stays: the system would clear its pages for every task, and the process is hardly smaller.
+// Smaller memory is kept: the system would clear its pages for every task, and the process would hardly shrink.
 constexpr size_t kWorthReleasing = size_t{64} << 20;
 
-// The pages are zeros when they are written again, which a buffer's first task finds too.
+// The pages are zero when they are next written, like those of a new buffer.
 void Release(AlignedBuffer& memory) {
   constexpr uintptr_t kPage = 4096;
   if (memory.size() < kWorthReleasing) return;
@@ -39,13 +39,13 @@ void Release(AlignedBuffer& memory) {
   madvise(reinterpret_cast<void*>(from), to - from, MADV_DONTNEED);
 }
 
-// A part, and where the last task has it.
+// A part, with its place after the last task.
 struct PartRuns : PartPlaces {
   std::vector<FloatRun> runs;
 };
 
-// Everything that a task needs is allocated by size and kept: what programs share (BoundPasses), and one buffer per
-// flat variable. Programs hold offsets only, so binding them to other memory, the next base model for instance, costs a
+// A task's memory is allocated by size and kept: shared memory of programs (BoundPasses), and one buffer per flat
+// variable. Programs have offsets only, so binding them to other memory, such as the next base model, costs a
 // pointer.
 class LocalTrainer : public Trainer {
  public:
@@ -94,7 +94,7 @@ class LocalTrainer : public Trainer {
     Release(memory_[BufferTable::kParams]);
   }
 
-  // Somebody who looks at steps is shown each client's.
+  // An observer of steps sees each client's.
   int MostLanes(TaskKind kind, int64_t examples) override {
     if (monitor_ != nullptr && monitor_->MayRecord()) return 1;
     if (!plan_.flat_names().declared.empty()) return 1;  // lanes share the buffer that graphs declare in
@@ -138,7 +138,7 @@ class LocalTrainer : public Trainer {
     return absl::OkStatus();
   }
 
-  // The only pass of tasks that may be trained with others; null: they are trained one by one.
+  // The only pass of tasks that may be trained with others; null: they are trained alone.
   const BoundPass* SharedPass(TaskKind kind, int64_t size) {
     const std::vector<BoundPass>* const passes = passes_.Find(kind);
     return !by_example_ && kept_.empty() && passes != nullptr && TakesOneStep(*passes, size) ? &passes->front()
@@ -149,7 +149,7 @@ class LocalTrainer : public Trainer {
     AlignedBuffer& grads = memory_[BufferTable::kGrads];
     return {reinterpret_cast<float*>(grads.data()), grads.size() / sizeof(float)};
   }
-  // Their memory is the process's, and the plan has it as long as this lives.
+  // Their memory is the process's, and the plan keeps it as long as this lives.
   Status BindBase() {
     if (plan_.layout()->base_variables().empty()) return absl::OkStatus();
     RIVULET_ASSIGN_OR_RETURN(const std::span<const Buffer> values, plan_.base_buffers());
@@ -198,7 +198,7 @@ class LocalTrainer : public Trainer {
   }
 
   // Every program before the first step, so that a plan that cannot be compiled for the last, smaller batch fails
-  // before anything has been trained.
+  // before any training.
   Status PrepareSteps(const LaneRun& lane, std::vector<BoundPass>& passes) {
     for (BoundPass& pass : passes) {
       if (pass.pass->input != nullptr) continue;
@@ -210,7 +210,7 @@ class LocalTrainer : public Trainer {
     return absl::OkStatus();
   }
 
-  // What programs find when the first of them runs.
+  // Initial content of the buffers for the first program.
   Status Begin(LaneRun& lane, const Model& base, LocalResult& result) {
     if (!lane.from_base) std::memcpy(memory_[BufferTable::kParams].data(), base.arena().data(), base.arena().size());
     // The programs only read it.
@@ -228,7 +228,7 @@ class LocalTrainer : public Trainer {
     return absl::OkStatus();
   }
 
-  // All that a step may change beside its position: what is borrowed is only read.
+  // All memory that a step may change, besides its position: borrowed buffers are only read.
   std::vector<std::span<std::byte>> OwnBuffers() {
     std::vector<std::span<std::byte>> own;
     for (AlignedBuffer& memory : memory_) {
@@ -237,7 +237,7 @@ class LocalTrainer : public Trainer {
     return own;
   }
 
-  // The parts of the client's update, where they lie, and what it keeps.
+  // Sets the parts of the client's update, in place, and its state.
   void LeaveUpdate(LocalResult& result) {
     for (PartRuns& part : parts_) {
       if (!IsIn(*plan_.aggregation().Find(part.name), result.declared)) continue;
@@ -251,8 +251,8 @@ class LocalTrainer : public Trainer {
     if (!kept_.empty()) result.state = WriteState(kept_);
   }
 
-  // A client of few examples takes one step, and copying the model for it would be a sixth of its time. An observer is
-  // shown the program that a task of many steps runs, with every tensor by its name.
+  // A client of few examples takes one step, and copying the model for it would be a sixth of its time. An observer
+  // gets the program of a task of many steps, with every tensor by its name.
   bool TakesOneStep(std::span<const BoundPass> passes, int64_t size) const {
     if (passes.size() != 1 || passes[0].begin != nullptr || observer_ != nullptr) return false;
     const LocalPass& pass = *passes[0].pass;
@@ -275,7 +275,7 @@ class LocalTrainer : public Trainer {
   BoundPasses passes_;
   PassSteps steps_;
   ExampleSteps example_steps_;
-  const bool by_example_ = ExampleNoiseOf(plan_).has_value();  // examples are protected one by one
+  const bool by_example_ = ExampleNoiseOf(plan_).has_value();  // single examples are protected
   KnownLayout layout_;                                         // of base models
   std::vector<PartRuns> parts_;                                // of a training
   HostLanes host_lanes_;

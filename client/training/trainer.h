@@ -39,7 +39,7 @@ struct LaneTask {
   // (federated/weights/flat_vector.h).
   std::span<const AlignedBuffer* const> broadcasts = {};
   // The caller's own vectors in the same state, after the trainer's. Train fills them from `state` unless that is "".
-  // If parts are left (LeaveParts), Train also leaves their next values here.
+  // If parts are left (LeaveParts), Train also writes their next values here.
   std::span<const NamedState> beside = {};
   // Resumes the training, and records its progress; null: it starts anew. For a single lane only.
   TrainingCheckpoint* checkpoint = nullptr;
@@ -66,8 +66,8 @@ struct LoopBudget {
   std::chrono::nanoseconds max_time = std::chrono::hours(1);
 };
 
-// Memory: one model's params and gradients, the plan's own vectors (slots), and the arena of its largest program. Not
-// thread-safe.
+// A trainer. Memory: one model's params and gradients, the plan's own vectors (slots), and the arena of its largest
+// program. Not thread-safe.
 class Trainer {
  public:
   // `monitor` may watch the steps; it must outlive the trainer.
@@ -96,9 +96,9 @@ class Trainer {
   // a number is no error here: the fold refuses it.
   virtual StatusOr<std::vector<LocalResult>> Train(std::span<const LaneTask> lanes,
                                                    const CancellationToken& cancel = {}) = 0;
-  // Gives large memory that only a task's steps need back to the system, until the next task. The last results stay.
+  // Returns large memory that only a task's steps need to the system, until the next task. The last results stay.
   virtual void ReleaseSteps() {}
-  // The same of memory that the last results are in, which nobody reads any more.
+  // The same for memory of the last results, which are not read any more.
   virtual void ReleaseResults() {}
   // Sets the observer (null: none) of every program that Train runs: begin, the steps, end. The bits are the same. It
   // must outlive the next Train.

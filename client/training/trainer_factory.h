@@ -9,7 +9,7 @@
 
 namespace rivulet {
 
-// Null: a trainer on the host (Trainer::Create). Errors of devices bear a reason (client/training/failure.h).
+// Null: a trainer on the host (Trainer::Create). Errors of devices have a reason (client/training/failure.h).
 using TrainerFactory =
     std::function<StatusOr<std::unique_ptr<Trainer>>(std::shared_ptr<PassPrograms> programs, StepMonitor* monitor)>;
 

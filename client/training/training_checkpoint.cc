@@ -17,7 +17,7 @@ static_assert(std::endian::native == std::endian::little, "checkpoints are kept 
 constexpr std::string_view kMagic = "RVTRAIN1";
 
 // The head of a file: magic, work, the position's fields in the order of their declaration, the buffers' sizes. Texts
-// and lists are a count of 64 bits and what is in them.
+// and lists are a count of 64 bits and their content.
 class Writer {
  public:
   template <typename T>
@@ -78,7 +78,7 @@ std::string HeadOf(const Digest& work, const TrainingPosition& at, std::span<con
   return w.bytes();
 }
 
-// Nullopt: of other work, another program or another plan. Counts are those of a file whose CRC is right.
+// Nullopt: of other work, another program or another plan. Counts are from a file with a valid CRC.
 std::optional<TrainingPosition> PositionIn(Reader& r, const Digest& work,
                                            std::span<const std::span<std::byte>> buffers) {
   if (r.Text() != kMagic || r.Text() != work.AsBytes()) return std::nullopt;
@@ -107,7 +107,7 @@ std::optional<TrainingPosition> PositionIn(Reader& r, const Digest& work,
 TrainingCheckpoint::TrainingCheckpoint(FileSystem& fs, const std::string& folder, std::string_view client_id,
                                        Options options)
     : fs_(fs), path_(JoinPath(folder, FileNameOf(client_id))), options_(std::move(options)) {
-  // What a process has left half written.
+  // Removes incomplete files of earlier processes.
   RemoveTemporaries(fs_, folder, [&](std::string_view target) { return target == FileNameOf(client_id); });
 }
 
@@ -145,7 +145,7 @@ void TrainingCheckpoint::Keep(const TrainingPosition& position, std::span<const 
     pieces.emplace_back(reinterpret_cast<const char*>(buffer.data()), buffer.size());
   }
   const Status kept = WriteSealedFile(fs_, path_, pieces);
-  due_ = Clock::now() + options_.every;  // from its end, so that a slow disk does not become all there is to do
+  due_ = Clock::now() + options_.every;  // from its end, so that a slow disk does not take all the time
   if (!kept.ok() && !std::exchange(said_lost_, true)) {
     Say(fmt::format(
         "the progress of this training cannot be kept: {}; the training starts over if this process ends first",

@@ -1,5 +1,5 @@
-// Checkpoint of a long training, written to disk every so often. A client that dies during a training resumes there
-// while its task is alive, with the same bits.
+// Checkpoint of a long training, written to disk periodically. A client that dies during a training resumes there while
+// its task is alive, with the same bits.
 //
 //   Begin(task) ──→ GoOn ──→ step, Due? Keep, step, Due? … ──→ Remove, when the task is over
 //
@@ -24,38 +24,38 @@
 
 namespace rivulet {
 
-// Between two steps of a task. Epochs and steps count over all of its passes.
+// A position between two steps of a task. Epochs and steps count over all of its passes.
 struct TrainingPosition {
-  uint64_t pass = 0;                       // that it is in
-  uint64_t pass_step = 0, pass_epoch = 0;  // at which that began
-  uint64_t step = 0, epoch = 0;            // steps that are done, epochs that are over
+  uint64_t pass = 0;                       // index of the current pass
+  uint64_t pass_step = 0, pass_epoch = 0;  // at which that pass began
+  uint64_t step = 0, epoch = 0;            // finished steps and epochs
   uint64_t batches = 0;                    // of this epoch so far
   int64_t seen = 0;                        // examples of this epoch so far
   std::vector<double> sums = {};           // of the pass's scalars over this epoch
-  Scalars declared = {};                   // by the passes before
+  Scalars declared = {};                   // by the earlier passes
 };
 
 class TrainingCheckpoint {
  public:
   struct Options {
     std::chrono::milliseconds every = std::chrono::minutes(1);
-    std::string program;  // what computes; another one's checkpoint is not gone on with
-    // A sentence for whoever watches: that a training goes on, that nothing can be kept, or why something was dropped.
+    std::string program;  // the program's identity; another one's checkpoint is not resumed
+    // Receives messages for people: a training resumes, no checkpoint can be written, or one was dropped and why.
     std::function<void(const std::string& sentence)> on_note;
   };
   // `fs` must outlive this.
   TrainingCheckpoint(FileSystem& fs, const std::string& folder, std::string_view client_id, Options options);
 
-  // What follows is about this work (client/training/task_work.h), on so many examples.
+  // Starts the work (client/training/task_work.h), on so many examples.
   void Begin(const Digest& work, int64_t examples);
-  // Where an earlier process was with the same work, its buffers filled; nullopt, and nothing filled: nowhere, or what
-  // it left is damaged.
+  // The position at which an earlier process was with the same work, with its buffers filled; nullopt, with none
+  // filled: there is none, or it is damaged.
   std::optional<TrainingPosition> GoOn(std::span<const std::span<std::byte>> buffers);
-  // After a step: whether it is time for Keep.
+  // Called after a step: whether it is time for Keep.
   bool Due() const { return Clock::now() >= due_; }
-  // What cannot be kept is said, once until something can, and is no error.
+  // A failed write is no error; it is reported once until a write succeeds.
   void Keep(const TrainingPosition& position, std::span<const std::span<std::byte>> buffers);
-  // The task is over.
+  // The task is over: removes its checkpoint.
   void Remove();
 
  private:

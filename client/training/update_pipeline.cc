@@ -20,7 +20,7 @@ Draws DrawsOf(const Task& task, Purpose purpose, size_t number) {
 // Made updates of tasks that are trained together wait in so many bytes for their fold: a part of a processor's last
 // cache, so that they are read from there.
 constexpr size_t kMostWaitingBytes = size_t{4} << 20, kMostWaiting = 16;
-// Values of a block: with the sums that it goes to, it fits the fastest cache.
+// Values of a block: with its sums, it fits the fastest cache.
 constexpr size_t kMeasuredBlock = 4096;
 
 int64_t ElementsOf(const PartView& part) {
@@ -38,7 +38,7 @@ Status CheckElements(std::string_view name, int64_t planned, const PartView* par
 
 }  // namespace
 
-// What was made while it was measured: making it again would take longer than reading it.
+// A part whose values were kept while they were measured: making them again would take longer than reading them.
 class UpdatePipeline::MeasuredPart final : public MadePart {
  public:
   int64_t elements() const override { return std::ssize(values_); }
@@ -47,14 +47,14 @@ class UpdatePipeline::MeasuredPart final : public MadePart {
     const size_t first = block * kMeasuredBlock, count = std::min(kMeasuredBlock, values_.size() - first);
     return {values_.data() + first, nullptr, static_cast<int64_t>(count), factor_};
   }
-  // Before MeasureBlock of each block of `part`, in their order.
+  // Call it before MeasureBlock of each block of `part`, in their order.
   void Begin(const MadePart& part) {
     values_.resize(static_cast<size_t>(part.elements()));
     state_ = {};
     measured_ = &part;
   }
   void MeasureBlock(size_t block) { AddSquares(measured_->Make(block), state_, values_.data() + state_.wire_index); }
-  // The part whose values and squares these are, until they are used.
+  // The part with these values and squares, until they are used.
   const MadePart* measured() const { return measured_; }
   void Forget() { measured_ = nullptr; }
   double squares() const { return SumOfChains(state_.squares); }
@@ -95,7 +95,7 @@ StatusOr<std::unique_ptr<UpdatePipeline>> UpdatePipeline::Create(const Plan& pla
   return pipeline;
 }
 
-// Of as many lanes as are asked for: each lane's values stay where they are when more come.
+// Error feedback of one more lane if needed: the existing lanes' values stay in place.
 UpdatePipeline::LeftOut& UpdatePipeline::LeftOutOf(size_t lane) {
   while (left_out_.size() <= lane) {
     LeftOut& one = left_out_.emplace_back();
@@ -132,7 +132,7 @@ UpdatePipeline::Scaled& UpdatePipeline::ScaledAt(size_t number) {
 }
 
 void UpdatePipeline::MeasureTogether(std::span<const std::span<const PartView>> updates) {
-  // What was measured before and not used is of parts that have changed.
+  // Unused measures are of parts that have changed.
   for (Scaled& scaled : scaled_) {
     for (const auto& made : scaled.made) made->Forget();
   }
@@ -154,7 +154,7 @@ void UpdatePipeline::MeasureTogether(std::span<const std::span<const PartView>> 
   }
 }
 
-// One pass measures, and the fold multiplies. What lies in the trainer's memory is read there twice.
+// One pass measures, and the fold multiplies. Values in the trainer's memory are read there twice.
 StatusOr<std::vector<PartView>> UpdatePipeline::Scale(std::span<const PartView> parts, Scalars& declared) {
   Scaled& scaled = ScaledAt(next_scaled_++);
   std::vector<PartView> views;
@@ -191,8 +191,8 @@ StatusOr<std::vector<PartView>> UpdatePipeline::Scale(std::span<const PartView> 
   return views;
 }
 
-// Values are copied once, where a mechanism or what was left out is to change them: the trainer's memory is the model,
-// and what lies there is what a client keeps. A codec alone reads them where they are.
+// Values are copied once if a mechanism or error feedback changes them: the trainer's memory is the model, and the
+// client's state. A codec alone reads them in place.
 StatusOr<std::vector<PartView>> UpdatePipeline::Apply(const Task& task, std::span<const PartView> parts,
                                                       Scalars& declared, size_t lane) {
   if (scales()) return Scale(parts, declared);

@@ -29,10 +29,10 @@ namespace rivulet {
 // Name of a part's error-feedback vector in the client's state; no vector of a plan has it.
 std::string LeftOutName(std::string_view part);
 
-// One per worker; keeps its memory. Not thread-safe.
+// Stages of one worker; keeps its memory. Not thread-safe.
 class UpdatePipeline {
  public:
-  ~UpdatePipeline();  // where MeasuredPart is known
+  ~UpdatePipeline();  // defined where MeasuredPart is known
   // NOT_FOUND: this client does not know a mechanism or codec. INVALID_ARGUMENT: a setting is out of range.
   static StatusOr<std::unique_ptr<UpdatePipeline>> Create(const Plan& plan);
 
@@ -46,11 +46,11 @@ class UpdatePipeline {
   bool transparent() const { return transparent_; }
   // Whether updates are only multiplied by a factor each, which the fold does.
   bool scales() const { return scaling_ != nullptr; }
-  // How many results of Apply are valid at once, at least 1: those of the last calls.
+  // Number of results of Apply that are valid at once, at least 1: those of the last calls.
   size_t MostTogether() const;
-  // Measures updates that are made while they are read, at most MostTogether(), block by block for all: so each stretch
-  // of the weights comes near once. Apply of each must follow, in this order, before their parts change. Without effect
-  // where they cannot be measured so.
+  // Measures updates that are made while they are read, at most MostTogether(), block by block for all of them, so each
+  // stretch of the weights is loaded once. Apply of each must follow, in this order, before their parts change. No
+  // effect if they cannot be measured so.
   void MeasureTogether(std::span<const std::span<const PartView>> updates);
 
   // Applies all stages to `parts`, the trainer's. Returns the parts to fold or send, in the order of the plan's
@@ -66,9 +66,9 @@ class UpdatePipeline {
     std::string name;
     int64_t elements = 0;
     bool optional = false;
-    bool there = true;  // in the update at hand
+    bool there = true;  // in the present update
     std::unique_ptr<const Codec> codec;
-    std::vector<float> values;  // where they are changed before they are encoded
+    std::vector<float> values;  // if they are changed before they are encoded
     FloatRun run;               // over them
     bool error_feedback = false;
     std::string encoded;

@@ -19,11 +19,11 @@ double SecondsSince(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// Below it the lost coordinates are those of nearly nothing; above it the settings do not fit the model, and somebody
-// should know.
+// A loss below this has no effect; above it the settings do not fit the model, and a warning is
+// due.
 constexpr double kToleratedLoss = 0.001;  // of non-zero coordinates, to rounding
 
-// As the server's step reads it. Of `part`, which must outlive it.
+// The mean as the server's step reads it. `part` must outlive it.
 VersionMean MeanOf(const ServerInput::Part& part) {
   if (part.undivided == nullptr) return VersionMean(part.mean);
   const auto& sums = part.undivided;
@@ -37,7 +37,7 @@ VersionMean MeanOf(const ServerInput::Part& part) {
       std::move(room));
 }
 
-// Before anything is divided or read. A private run's updates have one part, which the noise is for.
+// Adds noise before any division or read. A private run's updates have one part, which gets the noise.
 Status AddNoise(const ServerUpdate& update, const ServerInput& input) {
   const std::span<int64_t> sums = input.parts.size() == 1 && input.parts[0].undivided != nullptr
                                       ? input.parts[0].undivided->sums()
@@ -49,7 +49,7 @@ Status AddNoise(const ServerUpdate& update, const ServerInput& input) {
   return update.noise->Add(static_cast<uint64_t>(update.version), sums, AvailableCores());
 }
 
-// The version's sums of scalars as rules of numbers may read them.
+// The version's sums of scalars that rules of numbers may read.
 StatusOr<Scalars> SumsForNumbers(const ServerUpdate& update, const ServerInput& input) {
   Scalars sums(input.scalars.begin(), input.scalars.end());
   if (update.noise == nullptr || !update.noise->counts()) return sums;
@@ -58,13 +58,13 @@ StatusOr<Scalars> SumsForNumbers(const ServerUpdate& update, const ServerInput& 
   return sums;
 }
 
-// Updates came as multiples of `unit`, which one client knows as well as all.
+// Updates were sent as multiples of `unit`, which is the same for all clients.
 void MultiplyMean(ServerInput::Part& part, double unit) {
   part.Divide();
   for (float& value : part.mean) value = static_cast<float>(value * unit);
 }
 
-// What the rule "stack" needs of the version before.
+// The base that the rule "stack" needs, from the previous version.
 std::shared_ptr<const AggregationBase> BaseForStack(const Model& model) {
   auto base = std::make_shared<AggregationBase>();
   const ModelLayout& layout = model.layout();
@@ -79,7 +79,7 @@ std::shared_ptr<const AggregationBase> BaseForStack(const Model& model) {
   return base;
 }
 
-// What clients changed was judged when the server took its step.
+// Checks a model after the server's own training; the clients' updates were checked at the server's step.
 Status CheckFinite(const Model& model) {
   for (const Slice& slice : model.layout().slices()) {
     if (slice.segment != Segment::kTrainable && slice.segment != Segment::kShared) continue;
@@ -102,7 +102,7 @@ StatusOr<MadeVersion> MakeVersion(const ServerState& base, std::unique_ptr<Aggre
   {
     const bool stacks = aggregation->spec().rule == "stack";
     if (stacks) aggregation->StartFrom(BaseForStack(*base.model));
-    // Sums of 64 bits take twice the room of the model; they go before an evaluation needs some.
+    // Sums of 64 bits have twice the model's size; they are freed before an evaluation.
     RIVULET_ASSIGN_OR_RETURN(ServerInput input, std::move(*aggregation).FinishUndivided(staleness));
     aggregation.reset();
     const bool changed = update.mechanisms != nullptr && !update.mechanisms->empty();

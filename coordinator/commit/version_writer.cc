@@ -12,11 +12,11 @@ namespace rivulet {
 namespace {
 
 constexpr TimeMs kSecond = 1000;
-// That may wait under "round", and be written, while the run goes on.
+// that may be pending under "round", besides one being written, while the run continues
 constexpr int64_t kVersionsAhead = 2;
 
-// What an attempt takes while it waits. Its model counts where it is to be written: otherwise the next one takes its
-// place, and the newest is in memory anyway.
+// Memory of a pending attempt. Its model counts if it must be written: otherwise the next one replaces it, and the
+// newest is in memory anyway.
 int64_t BytesOf(const PendingAttempt& pending, bool keep_all_models) {
   int64_t bytes = static_cast<int64_t>(sizeof(PendingAttempt) + pending.seen.size() * sizeof(pending.seen[0]) +
                                        pending.packed.bytes());
@@ -141,7 +141,7 @@ Status VersionWriter::Flush() {
 
 void VersionWriter::WriteIfDue() {
   MutexLock lock(mutex_);
-  // Who writes is asked to go on by whoever adds: a job that comes meanwhile waits for its turn.
+  // The present writer continues with new attempts: a job that comes meanwhile waits for its turn.
   while (writing_) changed_.Wait(mutex_);
   if (!failure_.ok() || pending_.attempts.empty()) return;
   const bool much = pending_.bytes > options_.most_pending_bytes;
@@ -169,8 +169,8 @@ void VersionWriter::WriteNow() {
   mutex_.Lock();
 }
 
-// Who only has to wait for somebody else waits: a disk that is full or damaged stays so, another process ends its
-// transaction one day.
+// Waits only for other processes: they end their transactions some time, while a full or damaged disk stays
+// so.
 Status VersionWriter::Write(std::span<PendingAttempt> attempts) {
   TraceSpan writing(options_.tracer, "phase", "write");
   writing.Arg("attempts", static_cast<int64_t>(attempts.size()));
@@ -181,7 +181,7 @@ Status VersionWriter::Write(std::span<PendingAttempt> attempts) {
     status = Commit(attempts);
   }
   if (!status.ok()) return status;
-  // It syncs a second file, and so waits where rounds are shorter than that is worth.
+  // It syncs a second file, so not after every short round.
   if (brought_over_ == 0 || clock_.Now() - brought_over_ >= kSecond) BringOver();
   RemoveFiles();
   return absl::OkStatus();
@@ -213,21 +213,21 @@ Status VersionWriter::Commit(std::span<PendingAttempt> attempts) {
     } else if (const Status status = store_.Write(*pending.version); status.ok()) {
       written.push_back(pending.attempt.round);
     } else {
-      // Nothing names them.
+      // No row names them.
       for (const int64_t round : written) store_.Remove(round).IgnoreError();
       return annotate(status);
     }
   }
-  // The two newest stay, so that a newest file that is lost or damaged is no end.
+  // The two newest stay, so a run survives the loss of the newest file.
   std::vector<int64_t> forget;
   if (any && !options_.keep_all_models) {
     forget.assign(named_.begin(), named_.end());
     if (!forget.empty()) forget.pop_back();
     std::erase_if(forget, [&](int64_t round) { return needed_.contains(round) || (best && round == best->round); });
   }
-  // Rows are made when their turn comes: those of an attempt are near then, and the next ones take their memory.
+  // Rows are made when their turn comes: an attempt's rows are then in the cache, and the next ones reuse their memory.
   AttemptRecord record;
-  PendingAttempt* lent = nullptr;  // whose `seen` is the record's: another try needs them again
+  PendingAttempt* lent = nullptr;  // the owner of the record's `seen`: a second try needs it
   const auto give_back = [&] {
     if (lent != nullptr) std::exchange(lent, nullptr)->seen.swap(record.seen);
   };
@@ -250,8 +250,8 @@ Status VersionWriter::Commit(std::span<PendingAttempt> attempts) {
     if (record.model && record.round.round == newest) record.forget_models = forget;
     return &record;
   };
-  // After an error of the transaction the files stay, since one that could not be synced may be found in the log; the
-  // next start removes what no row names.
+  // After an error of the transaction the files stay, since the log may still contain a transaction that failed to
+  // sync; the next start removes files without rows.
   if (const Status status = history_.AddAttempts(rows_of_next); !status.ok()) {
     give_back();
     return annotate(status);
@@ -264,7 +264,7 @@ Status VersionWriter::Commit(std::span<PendingAttempt> attempts) {
   return absl::OkStatus();
 }
 
-// No part of a commit: what cannot be brought over now is brought over next time.
+// Not part of a commit: a failed checkpoint is repeated next time.
 void VersionWriter::BringOver() {
   brought_over_ = clock_.Now();
   const StatusOr<CheckpointProgress> now = history_.BringOver();
@@ -274,11 +274,11 @@ void VersionWriter::BringOver() {
   RemoveFiles();
 }
 
-// Whoever reads one state for hours, in a notebook say, holds the file at it: what is newer stays in the log. Which
-// version that is follows from how long the log was when each was the newest, so that not every version's model has to
-// be kept until the reader is done, but only those of the second in which it began.
+// A reader that keeps one state for hours, as in a notebook, holds the file at it: newer data stay in the log. The
+// version follows from the log's length when each version was the newest. So only the models of the second in which the
+// reader began must be kept, not those of all versions.
 void VersionWriter::PlaceFile(const CheckpointProgress& now) {
-  // Used again from its beginning: all that it held is in the file.
+  // The log restarted: all its earlier content is in the file.
   if (!log_.empty() && now.log_pages < log_.back().first) {
     without_log_from_ = log_.back().second;
     log_.clear();
@@ -311,7 +311,7 @@ void VersionWriter::TellOfReader(const CheckpointProgress& now) {
   if (options_.on_log_held) options_.on_log_held(held / kSecond, now.log_bytes);
 }
 
-// A file that cannot be removed now is removed by the next commit, or by the next start.
+// A file that cannot be removed now is removed by the next commit or the next start.
 void VersionWriter::RemoveFiles() {
   const auto stays = [&](int64_t round) {
     return named_.contains(round) || (round >= without_log_from_ && round <= without_log_to_);

@@ -41,59 +41,59 @@ namespace rivulet {
 class Tracer;  // engine/profile/tracer.h
 
 enum class Durability : uint8_t { kRound, kSecond, kEnd };
-// Of "round", "second" or "end", as the scenario has it.
+// From "round", "second" or "end", as in the scenario.
 Durability DurabilityOf(std::string_view name);
 
-// An attempt of which nothing will change any more, and what it leaves.
+// A closed attempt and its results.
 struct PendingAttempt {
   ClosedAttempt attempt;
-  PackedTasks packed;  // its tasks, where nobody asks for them but for their rows: `attempt` has none then
+  PackedTasks packed;  // its tasks, if only their rows still need them: `attempt` has none then
   AttemptEnd end;
-  std::optional<RoundRow> row;                        // RoundOf them; null: it was not asked yet
+  std::optional<RoundRow> row;                        // RoundOf them; nullopt: not computed yet
   std::vector<std::pair<std::string, int64_t>> seen;  // client_id, milliseconds since 1970 UTC
   std::optional<ServedVersion> version;               // of a committed one
-  std::string snapshot;                               // of the rounds, as they go on from here; "": none
-  std::vector<int64_t> needed;                        // earlier versions that tasks of the snapshot start from
+  std::string snapshot;                               // the state of the rounds after it, for a restart; "": none
+  std::vector<int64_t> needed;                        // earlier versions that open tasks of the snapshot start from
 };
 
-// What a version is worth by its evaluation on the test set, more being better: its accuracy, or else its loss turned
-// round; nothing where it was not evaluated.
+// A version's worth by its evaluation on the test set, where more is better: its accuracy, or else its negated loss;
+// nullopt if it was not evaluated.
 std::optional<double> WorthOf(const std::map<std::string, Measure>& central);
 
 // The name of the newest snapshot among a run's blobs.
 inline constexpr char kSnapshotBlob[] = "rounds";
 
-// Thread-safe. Calls that write do so on their own thread where nobody writes already, so none of them depends on the
-// executor's.
+// Writer of attempts' results. Thread-safe. Calls that write do so on their own thread unless another thread is
+// writing, so they do not depend on the executor's thread.
 class VersionWriter {
  public:
   struct Options {
     Durability durability = Durability::kRound;
     bool keep_all_models = false;
-    bool keep_best_model = false;  // that of the greatest worth beside the newest; of several the first
+    bool keep_best_model = false;  // that of the greatest worth, besides the newest; the first of equals
     std::map<int64_t, double>
-        worths;  // of the versions that are written, as WorthOf; of those with a file one may be it
-    int64_t most_pending_bytes = 64 << 20;  // of rows, and of models that are to be kept; more is written at once
-    // What has just become durable, in the order in which it was added, on whichever thread wrote; null: nobody asks.
+        worths;  // worths of the written versions, as in WorthOf; one of those that have a file may be the best
+    int64_t most_pending_bytes = 64 << 20;  // of rows and of models to be kept; beyond it all is written at once
+    // Receives attempts that are durable now, in the order of Add, on the writing thread; null: none.
     std::function<void(std::span<const PendingAttempt>)> on_written;
-    // A reader has kept the log from being used again for a minute, and then for twice as long each time: it grows by
-    // all that is written meanwhile. Null: nobody asks.
+    // A reader has kept the log from restarting for a minute, and later for twice as long each time: it grows by all
+    // that is written meanwhile. Null: no handler.
     std::function<void(int64_t seconds, int64_t log_bytes)> on_log_held;
-    // Once, on whichever thread wrote: nothing more is written, and the run cannot go on.
+    // Called once, on the writing thread: nothing more is written, and the run fails.
     std::function<void(const Status&)> on_failed;
     Tracer* tracer = nullptr;
   };
-  // `models` are the rows of the run's models, as the history has them, `last` the version that the run goes on from.
-  // History and store must outlive the writer; of the store nothing else is called meanwhile but what is const.
+  // `models`: the rows of the run's models in the history; `last`: the version from which the run resumes. History and
+  // store must outlive the writer; meanwhile only const members of the store may be called.
   VersionWriter(History& history, ModelStore& store, std::unique_ptr<Executor> executor, Clock& clock, Options options,
                 std::span<const ModelRow> models, int64_t last);
-  // What the executor has begun is finished; what waits beyond that is lost.
+  // Running jobs of the executor finish; all other pending attempts are lost.
   ~VersionWriter() = default;
 
-  // In the order of rounds and attempts. Waits while too much does: under "round" three versions, otherwise twice
-  // most_pending_bytes.
+  // Adds an attempt, in the order of rounds and attempts. Waits while too much is pending: under "round" three
+  // versions, otherwise twice most_pending_bytes.
   void Add(PendingAttempt attempt);
-  // Writes what waits, and brings it from the log into the database's file. OK: all that was added is durable.
+  // Writes all pending attempts, and checkpoints the log into the database's file. OK: all of them are durable.
   Status Flush();
 
  private:
@@ -105,7 +105,7 @@ class VersionWriter {
     int64_t round;
     double worth;
   };
-  // `best`, or the version of `pending` where that is better.
+  // `best`, or the version of `pending` if that is better.
   std::optional<BestVersion> BetterOf(const std::optional<BestVersion>& best, const PendingAttempt& pending) const;
   bool TooMuch() const REQUIRES(mutex_);
   void WriteIfDue();
@@ -125,25 +125,25 @@ class VersionWriter {
   Mutex mutex_;
   CondVar changed_;
   Batch pending_ GUARDED_BY(mutex_);
-  TimeMs oldest_ GUARDED_BY(mutex_) = 0;  // when the first of them was added
+  TimeMs oldest_ GUARDED_BY(mutex_) = 0;  // when the first pending attempt was added
   int64_t writing_versions_ GUARDED_BY(mutex_) = 0, writing_bytes_ GUARDED_BY(mutex_) = 0;
   bool writing_ GUARDED_BY(mutex_) = false;
   Status failure_ GUARDED_BY(mutex_);
   std::optional<BestVersion> best_ GUARDED_BY(mutex_);  // of all that were added
 
-  // Of whoever has set writing_.
+  // Used by the thread that has set writing_.
   std::set<int64_t> named_;   // rounds whose row has a path
   std::set<int64_t> needed_;  // by the newest snapshot
-  std::set<int64_t> files_;   // rounds whose file lies there
+  std::set<int64_t> files_;   // rounds with an existing file
   int64_t newest_;            // with a row
   std::optional<BestVersion> best_written_;
-  // The newest that the database's file alone tells of: one of these, both inclusive.
+  // The newest version in the database's file without its log: one of these, both inclusive.
   int64_t without_log_from_, without_log_to_;
-  std::deque<std::pair<int64_t, int64_t>> log_;  // how many pages it had when a version was the newest
+  std::deque<std::pair<int64_t, int64_t>> log_;  // its number of pages when each version was the newest
   TimeMs brought_over_ = 0;
   TimeMs held_since_ = 0, told_of_reader_ = 0;  // 0: the log is free
 
-  const std::unique_ptr<Executor> executor_;  // goes first: its jobs call what stands above
+  const std::unique_ptr<Executor> executor_;  // destroyed first: its jobs use the members above
 };
 
 }  // namespace rivulet

@@ -9,15 +9,15 @@
 
 namespace rivulet {
 
-// Not thread-safe. A name counts for the aggregator that brought it first, for as long as the process lives. What was
-// brought to the process before this one counts when it is brought again.
+// Count of names per aggregator. Not thread-safe. A name belongs to the first aggregator that named it, while the
+// process lives. Names of an earlier process count when they are named again.
 class AggregatorNames {
  public:
-  // `most` names for each aggregator; 0: any number, and nothing is kept.
+  // `most` names per aggregator; 0: any number, and nothing is recorded.
   explicit AggregatorNames(int64_t most = 0) : most_(most) {}
-  // Whether `aggregator` may speak for this name; a new name counts from now on.
+  // Whether `aggregator` may serve this name; a new name counts from now on.
   bool Admit(const std::string& aggregator, const std::string& name);
-  // The run has refused a name that Admit counted: it takes no place.
+  // The run has refused a name that Admit counted, so it is subtracted.
   void Withdraw(const std::string& aggregator, const std::string& name);
   int64_t most() const { return most_; }
 

@@ -11,11 +11,11 @@
 namespace rivulet {
 namespace {
 
-// Names cost memory and anybody may try some: of those who were never admitted so many are remembered.
+// Names cost memory, and anyone may try some: the most names without admission that are kept.
 constexpr size_t kMostRefused = 20'000, kMostKnocks = 1000;
-constexpr int64_t kPatienceMs = 30'000;  // of a slow machine or network
-constexpr size_t kLongestError = 300;    // bytes of a sentence
-constexpr size_t kLongestVersion = 40;   // bytes of what a client calls its software
+constexpr int64_t kPatienceMs = 30'000;  // for a slow machine or network
+constexpr size_t kLongestError = 300;    // bytes of an error
+constexpr size_t kLongestVersion = 40;   // bytes of a client's software version
 
 std::string Shortened(std::string_view sentence) {
   if (sentence.size() <= kLongestError) return std::string(sentence);
@@ -58,8 +58,8 @@ void ClientRegistry::Heard(const Caller& caller, int64_t expected_in_ms) {
   entry.expected_by = entry.seen + expected_in_ms + kPatienceMs;
   entry.serial = caller.certificate_serial;
   entry.valid_until = caller.certificate_until * 1000;
-  knocks_.erase(caller.name);   // whoever let it in, it waits no more
-  revoked_.erase(caller.name);  // it has another certificate by now
+  knocks_.erase(caller.name);   // it was admitted, so it waits no more
+  revoked_.erase(caller.name);  // its certificate is another one now
 }
 
 void ClientRegistry::NoteError(const std::string& client_id, std::string_view sentence) {
@@ -69,8 +69,8 @@ void ClientRegistry::NoteError(const std::string& client_id, std::string_view se
   entry->error_at = now_();
 }
 
-// The process before one that was started again may be heard of once more, by a poll that was held, and then the newer
-// one; two that live go on taking turns.
+// The previous process of a restarted client may appear once more, by an open long poll, and then the newer one again;
+// two live processes continue to alternate.
 bool ClientRegistry::IsDoubled(const Caller& caller) {
   constexpr int kTurnsOfTwo = 3;
   constexpr int64_t kSaidAgainMs = 60'000;
@@ -96,8 +96,8 @@ StatusOr<PollReply> ClientRegistry::Poll(const PollRequest& request) {
   return reply;
 }
 
-// Of who has a task to do the next poll is its heartbeat; of who has none, when the answer said, or when the transport
-// lets go of the poll.
+// The next poll of a caller with tasks is its heartbeat. Others poll again after the reply's wait, or after the
+// transport ends the long poll.
 StatusOr<PollReply> ClientRegistry::PassPoll(const PollRequest& request, bool* doubled) {
   const Caller& caller = request.caller;
   const bool aggregator = request.serves.kind == Serves::Kind::kNames;
@@ -115,7 +115,7 @@ StatusOr<PollReply> ClientRegistry::PassPoll(const PollRequest& request, bool* d
       if (!status.ok()) refused.push_back({served.name, std::move(status)});
     }
   }
-  std::optional<PollRequest> lesser;  // without those: a request names thousands, and hardly ever one that is banned
+  std::optional<PollRequest> lesser;  // without refused names: a request has thousands, and rarely a banned one
   if (!refused.empty()) {
     lesser = request;
     std::erase_if(lesser->serves.names, [&](const ServedName& served) {
@@ -125,7 +125,7 @@ StatusOr<PollReply> ClientRegistry::PassPoll(const PollRequest& request, bool* d
   const PollRequest& admitted = lesser ? *lesser : request;
   StatusOr<PollReply> reply = api_.Poll(admitted);
   MutexLock lock(mutex_);
-  RIVULET_RETURN_IF_ERROR(CheckBan(caller.name));  // meanwhile: what it was given lapses
+  RIVULET_RETURN_IF_ERROR(CheckBan(caller.name));  // banned meanwhile: its new tasks lapse
   if (!reply.ok()) {
     NoteError(caller.name, Message(reply.status()));
     if (caller.proven != Caller::Proven::kClient || !HasNoPlace(reply.status())) return reply;

@@ -9,7 +9,7 @@
 namespace rivulet {
 namespace {
 
-// What a client is told whose lease ends by an operator's word.
+// The reason for a client whose lease an operator's action ends.
 std::string WhyGone(std::string_view deed, const std::string& detail) {
   return detail.empty() ? fmt::format("{} by an operator", deed) : fmt::format("{} by an operator: {}", deed, detail);
 }
@@ -30,7 +30,7 @@ StatusOr<std::unique_ptr<Control>> Control::Create(ControlOptions options) {
   return control;
 }
 
-// A run that goes on has its members from its rows, and those who were sent away are among them.
+// A resumed run has its members from its rows, including those that operators removed.
 Status Control::Recall() {
   RIVULET_ASSIGN_OR_RETURN(const std::vector<AuditRow> audit, history_->Audit());
   std::map<std::string, std::string> reasons;
@@ -51,7 +51,7 @@ Status Control::Recall() {
 
 void Control::Revoked(const std::string& caller, const std::string& serial, const std::string& sentence) {
   if (!options_.roster->Revoked(caller, serial, sentence)) return;
-  // Of whichever kind it is: it has the tasks of the one or of the other.
+  // As a client and as a site: it may have tasks of either.
   for (const auto& run : options_.host->runs()) {
     run->Remove(caller, sentence);
     run->LoseSite(caller);
@@ -65,7 +65,7 @@ StatusOr<ServedRuns> Control::Runs(const OperatorCaller&) {
   return served;
 }
 
-// Who has called this process is in the roster; whom it knows from before, in the history.
+// Clients that called this process are in the roster; those of earlier processes in the history.
 StatusOr<ClientPage> Control::Clients(const OperatorCaller&, const std::string& after) {
   std::map<std::string, ClientState> found;
   constexpr size_t kMost = kClientsOfAPage + 1;
@@ -167,7 +167,7 @@ StatusOr<std::string> Control::Decide(const AuditRow& row) {
     return fmt::format("client '{}' is approved", name);
   }
   const bool ban = row.action == "ban";
-  // The other way round it could come again in between.
+  // Ban first, then remove: in the other order the client could join again in between.
   if (ban) roster.Ban(name, row.detail);
   bool member = false;
   for (const auto& run : options_.host->runs()) {
@@ -211,7 +211,7 @@ StatusOr<std::string> Control::StartRun(const OperatorCaller& caller, const RunS
         "this coordinator serves the run that it was started with; one that takes others is started without a "
         "scenario: rivulet coordinator --listen HOST:PORT");
   }
-  // To open its data and write its first version takes seconds; meanwhile other words of operators are obeyed.
+  // Opening its data and writing its first version takes seconds; other commands are executed meanwhile.
   MutexLock one_at_a_time(starting_);
   RIVULET_ASSIGN_OR_RETURN(const std::string run_id, options_.start(submission));
   MutexLock lock(mutex_);

@@ -18,20 +18,20 @@
 namespace rivulet {
 
 struct ControlOptions {
-  CoordinatorHost* host = nullptr;  // these two must outlive the control
+  CoordinatorHost* host = nullptr;  // both must outlive the control
   ClientRegistry* roster = nullptr;
   std::string db_path;
   std::function<int64_t()> now_unix_ms;
-  // Begins a run and gives its id; null: this coordinator serves what it was started with.
+  // Starts a run and gives its id; null: this coordinator takes no submissions.
   std::function<StatusOr<std::string>(const RunSubmission& submission)> start;
-  // What is wrong with the process now, a sentence each; null: nothing can be. On any thread.
+  // Warnings about the process now, a sentence each; null: there are none. Called on any thread.
   std::function<std::vector<std::string>()> warnings = nullptr;
 };
 
-// Thread-safe; commands are carried out one at a time, and so are submissions, beside them.
+// Operators' commands. Thread-safe; commands are executed one at a time, and so are submissions, beside them.
 class Control final : public ControlApi {
  public:
-  // Puts into force what operators have said of clients before. Errors as History::Open.
+  // Applies operators' earlier decisions about clients. Errors as History::Open.
   static StatusOr<std::unique_ptr<Control>> Create(ControlOptions options);
 
   StatusOr<ServedRuns> Runs(const OperatorCaller& caller) override;
@@ -40,16 +40,16 @@ class Control final : public ControlApi {
   StatusOr<std::string> Command(const OperatorCaller& caller, const OperatorCommand& command) override;
   StatusOr<std::string> StartRun(const OperatorCaller& caller, const RunSubmission& submission) override;
 
-  // The server has refused `caller`, whose certificate of this serial is revoked, with `sentence`. Operators see that,
-  // and what the caller had to do is given to others at once: its lease does not have to lapse. An aggregator's clients
-  // are served by the next one that they call.
+  // The server has refused `caller`, whose certificate of this serial is revoked, with `sentence`. Operators see it,
+  // and the caller's tasks are offered to others at once, before its lease lapses. An aggregator's clients are served
+  // by the next aggregator that they call.
   void Revoked(const std::string& caller, const std::string& serial, const std::string& sentence);
 
  private:
   Control(ControlOptions options, std::unique_ptr<History> history)
       : options_(std::move(options)), history_(std::move(history)) {}
   Status Recall();
-  // By id, or by name the newest; "": the only one that is not over. NOT_FOUND, INVALID_ARGUMENT: which there are.
+  // Finds a run by id, or the newest by name; "": the only active one. NOT_FOUND, INVALID_ARGUMENT: lists the runs.
   StatusOr<std::shared_ptr<Coordinator>> FindRun(const std::string& run) const;
   StatusOr<std::string> Decide(const AuditRow& row) REQUIRES(mutex_);
   StatusOr<std::string> Steer(AuditRow row, const std::string& run) REQUIRES(mutex_);

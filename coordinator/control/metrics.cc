@@ -39,7 +39,7 @@ class Exposition {
   std::string name_, text_;
 };
 
-// What this process has of the machine's memory, in bytes; 0: the system does not say.
+// Resident memory of this process, in bytes; 0: the system does not report it.
 int64_t ResidentBytes() {
   std::FILE* const file = std::fopen("/proc/self/statm", "re");
   if (file == nullptr) return 0;

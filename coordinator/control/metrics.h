@@ -20,16 +20,16 @@ struct MetricsSnapshot {
   std::vector<RunStatus> runs;
   ClientRegistry::Counts clients;
   TransferTotals transferred;
-  int64_t first_certificate_end_unix_ms = 0;  // of those who are connected; 0: no certificate
+  int64_t first_certificate_end_unix_ms = 0;  // of connected clients; 0: no certificate
 };
 
 inline constexpr char kMetricsContentType[] = "text/plain; version=0.0.4; charset=utf-8";
 
-// Every metric has its HELP and TYPE, names are sorted as they stand in docs/guide/operations.md, and label values are
+// Writes the metrics. Each has its HELP and TYPE, names are sorted as in docs/guide/operations.md, and label values are
 // escaped.
 std::string MetricsText(const MetricsSnapshot& snapshot);
 
-// As it is now. `started`: of the process, seconds since 1970.
+// A snapshot of the present state. `started`: of the process, seconds since 1970.
 MetricsSnapshot TakeMetrics(const CoordinatorHost& host, const ClientRegistry& roster,
                             const TransferTotals& transferred, std::string version, double started);
 

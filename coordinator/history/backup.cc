@@ -19,10 +19,10 @@
 namespace rivulet {
 namespace {
 
-// What SQLite keeps beside a database, and the database itself.
+// Files that SQLite keeps beside a database, and the database itself.
 constexpr std::string_view kBeside[] = {"-journal", "-wal", "-shm", ""};
 
-// The unfinished copies of backups to `to` that were killed.
+// Removes the unfinished copies of killed backups to `to`.
 void RemoveLeftOf(FileSystem& fs, const std::string& to) {
   const auto names = fs.List(FolderOf(to));
   if (!names.ok()) return;
@@ -40,11 +40,11 @@ void RemoveLeftOf(FileSystem& fs, const std::string& to) {
 struct KeptModel {
   std::string run_id, file;
   int64_t round = 0, bytes = 0;
-  bool newest = false;  // of its run: what it goes on from
+  bool newest = false;  // the run's newest, from which it resumes
 };
 
-// What the copy says of models; a file of another name than the program gives is somebody else's, and stays where it
-// is.
+// Model files named in the copy. A file with another name than the program's is foreign, and is not
+// copied.
 StatusOr<std::vector<KeptModel>> ModelsOf(Database& copy) {
   std::vector<KeptModel> models;
   RIVULET_RETURN_IF_ERROR(copy.Query(
@@ -56,11 +56,11 @@ StatusOr<std::vector<KeptModel>> ModelsOf(Database& copy) {
   return models;
 }
 
-// Something of this name, be it a link that leads nowhere.
+// Whether the name exists, even as a dangling link.
 bool IsThere(const std::string& path, struct stat* info) { return lstat(path.c_str(), info) == 0; }
 
-// The file `from`, if `is_whole` of its bytes. One that is there already was copied by the snapshot before; versions
-// are never written again. A link may lead to a file that is none of the run's, which a backup would give away.
+// Copies the file `from`, if `is_whole` is true of its bytes. An existing file was copied with the previous snapshot;
+// versions are never written again. A link could lead to a foreign file, which a backup would then reveal.
 Status CopyFile(FileSystem& fs, const std::string& from, const std::string& to,
                 const std::function<bool(const std::string& bytes)>& is_whole, Backup& backup) {
   if (fs.Exists(to)) return absl::OkStatus();
@@ -83,7 +83,7 @@ StatusOr<Backup> CopyHistory(FileSystem& fs, const std::string& from, const std:
   RemoveLeftOf(fs, to);
   std::string real_from;
   {
-    // Whether it is a history of ours, and brought up to date.
+    // Opening checks that it is a history, and migrates it.
     RIVULET_ASSIGN_OR_RETURN(const auto history, History::Open(from, History::Access::kReadOnly));
     real_from = history->real_path();
   }
@@ -92,9 +92,9 @@ StatusOr<Backup> CopyHistory(FileSystem& fs, const std::string& from, const std:
   const auto folder = [](const std::string& db, const std::string& run_id) {
     return JoinPath(FolderOf(db), History::ModelsFolder(db, run_id));
   };
-  // A run that commits while its last version is copied may prune that one: then the run is asked to remove nothing
-  // for a while, and the history is copied again. Each time the copying has less to do. The limit is for file systems
-  // that lock no folders.
+  // A run that commits while its last version is copied may remove that one. Then its folder is locked against removals
+  // for a while, and the history is copied again. Each repetition has less to copy. The limit is for file systems
+  // without folder locks.
   constexpr int kMostTimes = 100;
   std::map<std::string, std::unique_ptr<FolderLock>> asked;  // run ids
   for (int times = 1;; ++times) {
@@ -117,7 +117,7 @@ StatusOr<Backup> CopyHistory(FileSystem& fs, const std::string& from, const std:
       const auto is_plan = [&](const std::string& bytes) { return Sha256Of(bytes).Hex() == plan_digest; };
       const Status plan = CopyFile(fs, JoinPath(folder(real_from, run_id), "plan"),
                                    JoinPath(folder(to, run_id), "plan"), is_plan, backup);
-      if (!plan.ok() && !absl::IsNotFound(plan)) return plan;  // a run of before plans were kept
+      if (!plan.ok() && !absl::IsNotFound(plan)) return plan;  // the run is older than stored plans
       RIVULET_RETURN_IF_ERROR(copy->Run("UPDATE run SET models = ? WHERE run_id = ? AND models <> ''",
                                         {History::ModelsFolder(to, run_id), run_id}));
     }
@@ -149,7 +149,7 @@ StatusOr<Backup> CopyHistory(FileSystem& fs, const std::string& from, const std:
 
 }  // namespace
 
-// Models that were copied stay: they are whole, and the next attempt needs them. A history that is not stays nowhere.
+// Models that were copied stay: they are complete, and the next attempt needs them. An incomplete history is removed.
 StatusOr<Backup> BackUpHistory(FileSystem& fs, const std::string& from, const std::string& to) {
   const std::string part = TemporaryNameOf(to);
   StatusOr<Backup> backup = CopyHistory(fs, from, to, part);

@@ -10,14 +10,14 @@
 namespace rivulet {
 
 struct Backup {
-  int64_t runs = 0, files = 0, bytes = 0;  // of the models' and plans' files, the history's own beside them
+  int64_t runs = 0, files = 0, bytes = 0;  // of the models' and plans' files, besides the history
 };
-// Copies the history `from` to `to` with what its runs keep to "<to>.models/", by SQLite's backup interface: readers
-// and writers of `from` are not in its way, nor it in theirs. A run in it can be resumed: the version that it has last
-// written is there. An older version that was pruned meanwhile is one that was pruned. `to` appears last and whole;
-// what an error leaves behind are files without rows; what a
-// killed call leaves of its copy (engine/base/temporary_name.h) goes with the next backup to `to`. ALREADY_EXISTS:
-// something is at `to`. Otherwise History::Open's errors, and those of `fs`.
+// Copies the history `from` to `to` with its runs' files to "<to>.models/", by SQLite's backup interface, which
+// does not block readers and writers of `from`. Each run in the copy can be resumed: its last written version
+// is included. An older version that is removed during the copy counts as removed. `to` appears last and
+// complete. An error may leave files without rows; the remains of a killed call (engine/base/temporary_name.h)
+// are removed by the next backup to `to`. ALREADY_EXISTS: `to` exists. Other errors are those of History::Open
+// and of `fs`.
 StatusOr<Backup> BackUpHistory(FileSystem& fs, const std::string& from, const std::string& to);
 
 }  // namespace rivulet

@@ -11,13 +11,13 @@
 namespace rivulet {
 namespace {
 
-// SQLite's names know no case.
+// SQLite's names ignore case.
 std::string Lower(std::string text) {
   std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return text;
 }
 
-// A statement with one blank for each run of them: what SQLite keeps of it is its text as it was written.
+// A statement with each run of blanks replaced by one: SQLite stores a statement's text as it was written.
 std::string Normal(std::string_view sql) {
   std::string text;
   for (const char c : sql) {
@@ -42,7 +42,7 @@ StatusOr<Objects> ObjectsOf(Database& db, const std::string& schema) {
   return objects;
 }
 
-// What TablesSql makes of a version that is read, as SQLite keeps it.
+// The objects that TablesSql creates for a readable version, as SQLite stores them.
 StatusOr<Objects> MakeOwnObjects(int64_t version) {
   RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<Database> db, Database::OpenInMemory());
   RIVULET_RETURN_IF_ERROR(db->Script(TablesSql(version)));
@@ -83,7 +83,7 @@ Status CheckSchema(Database& db, const std::string& schema, const std::string& p
   }
   RIVULET_RETURN_IF_ERROR(own->status());
   RIVULET_ASSIGN_OR_RETURN(Objects objects, ObjectsOf(db, schema));
-  std::set<std::string> tables;  // that rows are added to, and so to their indices
+  std::set<std::string> tables;  // that rows are inserted into, and so into their indices
   for (const auto& [name, object] : **own) {
     if (object.type == "table") tables.insert(name);
     const auto found = objects.find(name);

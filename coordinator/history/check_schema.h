@@ -10,12 +10,12 @@
 
 namespace rivulet {
 
-// Of the database attached as `schema` ("main") in the file `path`, a history of `version`. DATA_LOSS says which table
-// is another, or what there is that no program of ours makes. What a user has added beside them stays: tables and views
-// of other names, and indices of plain columns.
+// Checks the database attached as `schema` ("main") in the file `path`, a history of `version`. DATA_LOSS names the
+// table that differs, or an object that this program never creates. A user's own additions are allowed: tables and
+// views of other names, and indices of plain columns.
 Status CheckSchema(Database& db, const std::string& schema, const std::string& path, int64_t version);
 
-// The views of docs/reference/history.md over the tables of "main", for this connection alone.
+// Creates the views of docs/reference/history.md over the tables of "main", for this connection alone.
 Status UseOwnViews(Database& db);
 
 }  // namespace rivulet

@@ -11,7 +11,7 @@
 //     static constexpr bool kWithoutRowid = true;
 //   };
 //
-// The list of a view's row has names and members only. A row that derives from another has that one's columns too.
+// The list of a view's row has names and members only. A row that derives from another also has that one's columns.
 // Members are integers, bool, double, std::string, Digest (a BLOB), and std::optional of them. nullopt is NULL, and so
 // is "" in a column that is not NOT NULL.
 #pragma once
@@ -49,13 +49,13 @@ struct SqlColumn {
   Value Row::*member;
   const char* type;
   bool not_null;
-  int64_t since;  // version of the history that has it first; 0: every version
+  int64_t since;  // the first version of the history that has it; 0: every version
 };
 
 template <typename Row>
 struct SqlTable;  // specialised beside each row
 
-// The version up to which tables have had all their columns; later ones add theirs.
+// The last version whose tables were created with all their columns; later versions add columns.
 inline constexpr int kFirstHistory = 4;
 
 template <typename T>
@@ -70,12 +70,12 @@ struct MemberOf<V Row::*> {
   using Value = V;
 };
 
-// The member of a BLOB column whose length is open.
+// The member of a BLOB column of any length.
 struct SqlBytes {
   std::string bytes;
 };
 
-// The type of a column that is derived from its member.
+// The SQL type that follows from a member's type.
 template <typename T>
 constexpr const char* SqlTypeOf() {
   if constexpr (kIsOptional<T>) {
@@ -129,7 +129,7 @@ T FromSql(const SqlRow& row, int column) {
   } else if constexpr (std::is_same_v<T, std::string>) {
     return row.Text(column);
   } else if constexpr (std::is_same_v<T, Digest>) {
-    // A view shows it as hexadecimal digits.
+    // A view has it as hexadecimal digits.
     Digest digest;
     const std::string bytes = row.Text(column);
     if (bytes.size() != digest.bytes.size()) return Digest::FromHex(bytes).value_or(digest);
@@ -150,7 +150,7 @@ void ForEachColumn(Each&& each) {
 }
 
 // "CREATE TABLE tag (run INTEGER NOT NULL …, tag TEXT NOT NULL, PRIMARY KEY (run, tag)) STRICT, WITHOUT ROWID", with
-// the columns that a history of `version` has.
+// the columns of a history of `version`.
 template <typename Row>
 std::string CreateTableSql(int64_t version = std::numeric_limits<int64_t>::max()) {
   std::string columns;
@@ -162,8 +162,8 @@ std::string CreateTableSql(int64_t version = std::numeric_limits<int64_t>::max()
                      SqlTable<Row>::kWithoutRowid ? ", WITHOUT ROWID" : "");
 }
 
-// "ALTER TABLE tag ADD COLUMN …" for each column that a history of `version` has not, which then stands where CREATE
-// TABLE has it; "" for none.
+// "ALTER TABLE tag ADD COLUMN …" for each column that a history of `version` lacks, in the order of CREATE TABLE; ""
+// for none.
 template <typename Row>
 std::string AddColumnsSql(int64_t version) {
   std::string sql;
@@ -174,7 +174,7 @@ std::string AddColumnsSql(int64_t version) {
   return sql;
 }
 
-// The version that the newest of its columns came with.
+// The version that added the newest of its columns.
 template <typename Row>
 constexpr int64_t NewestColumn() {
   return std::apply(
@@ -191,7 +191,7 @@ std::string ColumnList() {
   return list;
 }
 
-// "INSERT INTO tag (run, tag) VALUES (?, ?)", with so many rows behind VALUES.
+// "INSERT INTO tag (run, tag) VALUES (?, ?)", with `rows` rows after VALUES.
 template <typename Row>
 std::string InsertSql(size_t rows = 1) {
   std::string marks;
@@ -214,8 +214,8 @@ Status Insert(Statement& insert, const Row& row) {
       [&](const auto&... column) { return insert.Run({ToSql(row.*(column.member), column.not_null)...}); },
       SqlTable<Row>::kColumns);
 }
-// The same of several rows, by a statement that is prepared from InsertSql for so many. A row then takes two thirds of
-// the time: the table, its index, and those that it refers to are opened once for all of them.
+// The same for several rows, by a statement from InsertSql for that number. It takes two thirds of the time per row:
+// the table, its index, and the tables it refers to are opened once for all of them.
 template <typename Row>
 Status Insert(Statement& insert, std::span<const Row> rows) {
   std::vector<SqlValue> values;
@@ -252,7 +252,7 @@ StatusOr<std::vector<Row>> Select(Database& db, std::string_view rest, std::init
   return rows;
 }
 
-// What a row says, by column name, for tables and JSON. "" is null.
+// A row's values by column name, for tables and JSON. "" is null.
 using ShownValue = SqlShown;
 
 template <typename T>

@@ -9,7 +9,7 @@
 
 namespace rivulet {
 
-// Replaces the rows of `run` in run_key by those of `config`: TOML with one key a line, as scenarios are stored.
+// Replaces the rows of `run` in run_key by those of `config`: TOML with one key per line, as scenarios are stored.
 Status WriteConfigKeys(Database& db, int64_t run, std::string_view config);
 
 }  // namespace rivulet

@@ -24,8 +24,8 @@ std::string HexOf(std::string_view bytes) {
   return hex;
 }
 
-// A statement bound and stepped, ready for its next use whatever happens.
-// Bindings are cleared too, since they point to the caller's texts.
+// Resets a bound and stepped statement in any case, so that it is ready for its next use. Bindings are cleared too,
+// because they point to the caller's texts.
 class ResetAtEnd {
  public:
   explicit ResetAtEnd(sqlite3_stmt* statement) : statement_(statement) {}
@@ -57,7 +57,7 @@ int Bind(sqlite3_stmt* statement, int index, const SqlValue& value) {
   return std::visit(Binder{statement, index}, value);
 }
 
-// SQLite says "unable to open database file" for all of these.
+// Finds the actual reason, since SQLite reports "unable to open database file" for all of these.
 Status CheckPath(const std::string& path, Database::Access access) {
   struct stat info;
   if (stat(path.c_str(), &info) == 0) {
@@ -96,7 +96,7 @@ StatusOr<std::unique_ptr<Database>> Database::OpenInMemory() {
   return db;
 }
 
-// A file's schema is data: none of it is run, whoever made it.
+// A file's schema is data: none of it is executed, whoever made it.
 void Database::Defend() {
   sqlite3_db_config(db_, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   sqlite3_db_config(db_, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
@@ -107,12 +107,12 @@ void Database::Defend() {
 StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path, Access access) {
   if (path.empty()) return InvalidArgument("the history's file name is empty");
   RIVULET_RETURN_IF_ERROR(CheckPath(path, access));
-  // SQLite would count each of its allocations under one lock of the process. Where somebody else in the process has
-  // used it before, it goes on counting.
+  // Otherwise SQLite would count each allocation under one lock of the process. If other code in the process has used
+  // it before, it continues to count.
   [[maybe_unused]] static const int uncounted = sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
   sqlite3* handle = nullptr;
-  // A reader opens for writing too, where it may: what a crash has left in the log or the journal has to be brought in
-  // before anything can be read. SQLite falls back to reading alone for a file that is write-protected.
+  // A reader opens for writing too, if it may: the log or journal of a crash must be merged before anything can be
+  // read. For a write-protected file SQLite falls back to reading alone.
   const int flags =
       SQLITE_OPEN_READWRITE | (access == Access::kReadWrite ? SQLITE_OPEN_CREATE : 0) | SQLITE_OPEN_NOMUTEX;
   const int code = sqlite3_open_v2(path.c_str(), &handle, flags, nullptr);
@@ -137,8 +137,8 @@ StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path, Acce
   return db;
 }
 
-// One step copies all pages under one read lock, which in a write-ahead log is nobody's obstacle; in several steps each
-// commit between two of them would begin the copy anew.
+// One step copies all pages under one read lock, which blocks no other process with a write-ahead log. With several
+// steps, each commit between two of them would restart the copy.
 Status Database::BackUp(const std::string& path) {
   RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<Database> target, Open(path, Access::kReadWrite));
   sqlite3_backup* const backup = sqlite3_backup_init(target->db_, "main", db_, "main");
@@ -161,7 +161,7 @@ Database::~Database() {
 }
 
 Status Database::Error(int code, std::string_view doing) const {
-  // It may repeat words of the file, which anybody may have written.
+  // The message may repeat text of the file, which anyone may have written.
   const std::string said = DisplayText(sqlite3_errmsg(db_), 200);
   if (IsFullDisk(db_, code, path_)) {
     return ResourceExhausted("cannot {} the history '{}': the disk is full; free some space, or name a --db elsewhere",
@@ -173,7 +173,7 @@ Status Database::Error(int code, std::string_view doing) const {
       return Cancelled("the query of the history '{}' was stopped", path_);
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-    case SQLITE_PROTOCOL:  // too many others were opening it
+    case SQLITE_PROTOCOL:  // too many other processes were opening it
       return Unavailable("cannot {} the history '{}': another process is writing to it and does not finish", doing,
                          path_);
     case SQLITE_NOTADB:
@@ -192,7 +192,7 @@ Status Database::Error(int code, std::string_view doing) const {
   }
 }
 
-// Kept by text: who writes many rows asks once and keeps what it got.
+// Cached by text: code that writes many rows calls this once and keeps the statement.
 StatusOr<Statement*> Database::Prepare(std::string_view sql) {
   std::string key(sql);
   if (const auto found = statements_.find(key); found != statements_.end()) return found->second.get();
@@ -230,7 +230,7 @@ Status Database::Query(std::string_view sql, std::initializer_list<SqlValue> val
   return statement->Query(std::span(values.begin(), values.size()), row);
 }
 
-// Not kept: nobody asks twice. The handle is a Statement at once, whose errors and end are those of all others.
+// Not cached, because it is asked once. The handle becomes a Statement at once, with the usual errors and end.
 StatusOr<SqlAnswer> Database::Ask(const std::string& sql, std::initializer_list<SqlValue> values) {
   sqlite3_stmt* handle = nullptr;
   const char* rest = nullptr;
@@ -286,7 +286,7 @@ Status Database::Script(const std::string& sql) {
 
 namespace {
 
-// Pages that a connection has taken from its file.
+// Pages that a connection has read from its file.
 int64_t PagesRead(sqlite3* db) {
   int pages = 0, unused = 0;
   sqlite3_db_status(db, SQLITE_DBSTATUS_CACHE_MISS, &pages, &unused, 0);
@@ -297,12 +297,12 @@ int64_t PagesRead(sqlite3* db) {
 
 namespace {
 
-constexpr int kInstructions = 50'000;  // of SQLite's machine between two looks: about a millisecond
+constexpr int kInstructions = 50'000;  // of SQLite's machine between two checks: about a millisecond
 
 }  // namespace
 
-// A row of a history has some dozens of bytes, and is read and written by some hundred steps; what a file may take
-// whatever its size is a second or two.
+// A row of a history has some dozens of bytes, and is read and written in some hundred steps. The constant part, for a
+// file of any size, takes a second or two.
 void Database::LimitSteps(std::optional<int64_t> bytes) {
   constexpr int64_t kAlways = 50'000'000, kPerByte = 200;
   steps_left_ = bytes ? std::optional(kAlways + *bytes * kPerByte) : std::nullopt;
@@ -362,15 +362,15 @@ bool Database::in_transaction() const { return sqlite3_get_autocommit(db_) == 0;
 int64_t Database::changes() const { return sqlite3_changes64(db_); }
 int64_t Database::last_row() const { return sqlite3_last_insert_rowid(db_); }
 
-// IMMEDIATE takes the writer's lock at once. A transaction that began by reading would have to ask for it half way, and
-// could be refused when another one wrote in between.
+// IMMEDIATE takes the writer's lock at once. A transaction that begins by reading must request it later, and may be
+// refused if another one has written in between.
 StatusOr<std::unique_ptr<SqlTransaction>> SqlTransaction::Begin(Database& db) {
   RIVULET_RETURN_IF_ERROR(db.Run("BEGIN IMMEDIATE"));
   return std::unique_ptr<SqlTransaction>(new SqlTransaction(db));
 }
 
 SqlTransaction::~SqlTransaction() {
-  // SQLite has rolled back by itself after some errors (disk full, I/O).
+  // SQLite has already rolled back after some errors (disk full, I/O).
   if (open_ && db_.in_transaction()) db_.Run("ROLLBACK").IgnoreError();
 }
 

@@ -49,10 +49,10 @@ class SqlRow {
   sqlite3_stmt* statement_;
 };
 
-// A value as it is shown: NULL, a truth, a number or text; bytes as hexadecimal digits.
+// A value for display: NULL, a bool, a number or text; bytes as hexadecimal digits.
 using SqlShown = std::variant<std::monostate, bool, int64_t, double, std::string>;
 
-// What a question gives: the names of its columns, and of each row a value a column.
+// The result of a query: the names of its columns, and a value per column for each row.
 struct SqlAnswer {
   std::vector<std::string> columns;
   std::vector<std::vector<SqlShown>> rows;
@@ -94,24 +94,24 @@ class Database {
   // The same, calling `row` for each row of the result.
   Status Query(std::string_view sql, std::initializer_list<SqlValue> values,
                const std::function<void(const SqlRow&)>& row);
-  // What one statement from outside gives. INVALID_ARGUMENT: what SQLite says of it; it is none, or several; it would
-  // write; it has other parameters than `values`.
+  // The result of one statement from outside the program. INVALID_ARGUMENT: SQLite's error; it is not one statement; it
+  // would write; it has other parameters than `values`.
   StatusOr<SqlAnswer> Ask(const std::string& sql, std::initializer_list<SqlValue> values);
   // Runs several statements, separated by ';'.
   Status Script(const std::string& sql);
-  // Writes what the database is at this moment to `path`, a new file without a log, synced. Writers go on meanwhile.
+  // Writes the database's present state to `path`, a new file without a log, synced. Writers may continue meanwhile.
   Status BackUp(const std::string& path);
-  // Calls `tell` now and then while a statement reads, on its thread: how many bytes it has read of the file, and how
-  // large that is; 0 where more than all of it has been read, some of it again. An error stops the statement and is
+  // Calls `tell` periodically while a statement reads, on its thread, with the bytes read from the file and the
+  // file's size, or 0 once more than the whole file has been read. An error stops the statement and is
   // returned.
   void TellReading(std::function<Status(int64_t read, int64_t bytes)> tell);
-  // From here on statements of this connection may take so many steps of SQLite's machine together as a file of `bytes`
-  // can need at most, then DATA_LOSS: whatever takes more was made to keep the program busy. nullopt: as many as they
-  // like.
+  // Limits the SQLite instructions of this connection's further statements, in total, to the most that a
+  // file of `bytes` can need; then DATA_LOSS, because the file was made to occupy the program. nullopt: no
+  // limit.
   void LimitSteps(std::optional<int64_t> bytes);
-  // How long a call waits for another process's transaction: at first 20 s, then UNAVAILABLE.
+  // Sets how long a call waits for another process's transaction: by default 20 s, then UNAVAILABLE.
   void SetBusyTimeout(int milliseconds);
-  // From here on a call waits without end, and calls `on_busy` after two seconds and every minute.
+  // From now on a call waits indefinitely, and calls `on_busy` after two seconds and every minute.
   void WaitWithoutEnd(std::function<void()> on_busy);
   bool in_transaction() const;
   int64_t changes() const;   // rows that the last statement inserted, updated or deleted
@@ -129,11 +129,11 @@ class Database {
   std::string path_;
   sqlite3* db_;
   std::function<void()> on_busy_;
-  std::chrono::steady_clock::time_point next_word_;  // of on_busy_
+  std::chrono::steady_clock::time_point next_word_;  // the time of the next call of on_busy_
   std::function<Status(int64_t, int64_t)> tell_reading_;
   std::optional<int64_t> steps_left_;
-  int64_t pages_before_ = 0, page_bytes_ = 0, file_bytes_ = 0;  // when that was set
-  mutable Status stopped_;                                      // what the last statement was stopped with
+  int64_t pages_before_ = 0, page_bytes_ = 0, file_bytes_ = 0;  // at the call of LimitSteps or TellReading
+  mutable Status stopped_;                                      // the error that stopped the last statement
   std::unordered_map<std::string, std::unique_ptr<Statement>> statements_;
 };
 

@@ -12,7 +12,7 @@
 namespace rivulet {
 namespace {
 
-// What the system last said of the database's file and of its journal or log; 0 where neither says.
+// The system's last error on the database's file or on its journal or log; 0 if there is none.
 int LastError(sqlite3* db) {
   int error = 0;
   if (sqlite3_file_control(db, "main", SQLITE_FCNTL_LAST_ERRNO, &error) == SQLITE_OK && error != 0) return error;
@@ -28,13 +28,13 @@ bool MeansFull(int error) { return error == ENOSPC || error == EDQUOT || error =
 
 }  // namespace
 
-// SQLite says so of a page for which there is no space; of one beyond a quota, of the log's shared memory, of a sync
-// and of a cut it says "I/O error". A limit on a file's size is a full disk to whoever meets it.
+// SQLite reports a full disk only for a page without space. For a quota, the log's shared memory, a sync or a
+// truncation it reports "I/O error". A limit on a file's size counts as a full disk.
 bool IsFullDisk(sqlite3* db, int code, const std::string& path) {
   if ((code & 0xFF) == SQLITE_FULL) return true;
   if ((code & 0xFF) != SQLITE_IOERR && (code & 0xFF) != SQLITE_CANTOPEN) return false;
   if (MeansFull(sqlite3_system_errno(db)) || MeansFull(LastError(db))) return true;
-  // By now another call may have succeeded, and the errno be gone: what remains is whether there is room.
+  // Another call may have succeeded since and cleared errno: then the remaining free space decides.
   const bool writes = code == SQLITE_IOERR_WRITE || code == SQLITE_IOERR_FSYNC || code == SQLITE_IOERR_TRUNCATE ||
                       code == SQLITE_IOERR_SHMSIZE || code == SQLITE_IOERR_SHMMAP || code == SQLITE_IOERR_SHMOPEN;
   constexpr uint64_t kNone = 64 << 10;

@@ -7,7 +7,7 @@ struct sqlite3;
 
 namespace rivulet {
 
-// Of the database `db` in the file `path`, whose last call gave the extended code `code`.
+// `db` in the file `path`, whose last call gave the extended code `code`.
 bool IsFullDisk(sqlite3* db, int code, const std::string& path);
 
 }  // namespace rivulet

@@ -8,10 +8,10 @@ struct sqlite3;
 
 namespace rivulet {
 
-// Whether `db`, which has just been opened from `path`, can only be read so, and there is no log that would be passed
-// over.
+// Whether `db`, just opened from `path`, can only be read as immutable, and has no log that this would
+// ignore.
 bool MustBeImmutable(sqlite3* db, const std::string& path);
-// For sqlite3_open_v2 with SQLITE_OPEN_URI.
+// Gives the URI for sqlite3_open_v2 with SQLITE_OPEN_URI.
 std::string ImmutableUri(const std::string& path);
 
 }  // namespace rivulet

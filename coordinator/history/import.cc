@@ -1,4 +1,4 @@
-// Runs of another history become runs of this one.
+// Import of another history's runs.
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -11,9 +11,9 @@
 namespace rivulet {
 namespace {
 
-// What is asked of the other file, and what is wrong where it has an answer. Its rows are copied as they are stored, so
-// whatever the program never writes is refused here: a model's file outside of its run's folder, a digest of another
-// length, a name that is no folder's.
+// A query of the other file, and the fault if it has a result. Rows are copied as stored, so content that this program
+// never writes is refused here: a model's file outside its run's folder, a digest of another length, a name that cannot
+// be a folder's.
 struct HostileRow {
   const char* sql;
   const char* what;
@@ -31,8 +31,8 @@ constexpr HostileRow kHostileRows[] = {
     {"SELECT t.task FROM other.task t WHERE length(t.update_digest) <> 32", "an invalid update digest"},
 };
 
-// Copies a table of the other file: each column as it is, or as `expressions` say; one that they leave empty is a key
-// that this file gives.
+// Copies a table of the other file: each column as it is, or by `expressions`; a column with an empty expression is a
+// key, which this file assigns.
 template <typename Row>
 Status CopyTable(Database& db, const std::map<std::string_view, std::string>& expressions, std::string_view rest) {
   std::string into, from;
@@ -47,8 +47,8 @@ Status CopyTable(Database& db, const std::map<std::string_view, std::string>& ex
                             from, rest));
 }
 
-// A constraint of this file that a row of the other one does not keep is told of the file that this is written to, and
-// is the other one's fault.
+// A row that violates a constraint is reported by SQLite for this file, but is the other file's
+// fault.
 Status BlameOther(const Status& status, const std::string& other) {
   if (!absl::IsAlreadyExists(status)) return status;
   const std::string_view said = Message(status);
@@ -58,10 +58,10 @@ Status BlameOther(const Status& status, const std::string& other) {
 
 constexpr std::string_view kOfRuns = "JOIN temp.runs_taken m ON m.theirs = t.run";
 
-// Every row of the runs in temp.runs_taken.
+// Copies every row of the runs in temp.runs_taken.
 Status CopyRows(Database& db) {
   RIVULET_RETURN_IF_ERROR(CopyTable<StoredClient>(
-      db, {{"client", ""}, {"status", "0"}},  // whom its operators have banned is no matter of ours
+      db, {{"client", ""}, {"status", "0"}},  // bans by the other history's operators do not apply here
       "WHERE t.client IN (SELECT c.client FROM other.membership c JOIN temp.runs_taken m ON m.theirs = c.run UNION "
       "SELECT k.client FROM other.task k JOIN other.attempt a ON a.attempt_key = k.attempt_key JOIN temp.runs_taken m "
       "ON m.theirs = a.run UNION SELECT k.parent FROM other.task k JOIN other.attempt a ON a.attempt_key = "
@@ -129,7 +129,7 @@ Status History::Import(const std::string& other, std::span<const std::string> ru
       RIVULET_RETURN_IF_ERROR(
           db_->Query("SELECT 1 FROM main.run WHERE run_id = ?", {run_id}, [&](const SqlRow&) { known = true; }));
       if (known) return AlreadyExists("the history '{}' has a run '{}' already", path_, run_id);
-      // Nobody goes on with a run that was running where it comes from.
+      // No process resumes a run that was running in the other history.
       RIVULET_RETURN_IF_ERROR(
           db_->Run("INSERT INTO main.run (run_id, name, status, reason, config, plan_digest, seed, version, models, "
                    "created, started, finished) SELECT run_id, name, CASE status WHEN 0 THEN 2 ELSE status END, "
@@ -148,7 +148,7 @@ Status History::Import(const std::string& other, std::span<const std::string> ru
   };
   const Status taken = take();
   db_->LimitSteps(std::nullopt);
-  // Its statements are finished; what stays attached would only keep the other file open.
+  // Its statements are finished; while attached, the other file would only stay open.
   db_->Run("DETACH other").IgnoreError();
   return taken;
 }

@@ -1,4 +1,4 @@
-// Opening a history: is it ours, is it of this version, and the settings that its durability rests on.
+// Opening a history: checks of its kind and version, and the settings for its durability.
 #include <array>
 #include <chrono>
 #include <cstdio>
@@ -23,10 +23,10 @@ StatusOr<int64_t> ReadInteger(Database& db, std::string_view sql) {
 // How long a reader waits for an empty file to become a history.
 constexpr std::chrono::seconds kBeingMade{1};
 
-// The version; 0: an empty file, which another process may be making a history of at this moment.
-// The program's number stands in the file's header, so that a database of something else is known before anything is
-// read from its tables, and never written to. All is read in one transaction: between one question and the next another
-// process may make the file a history.
+// The version; 0: an empty file, which another process may be turning into a history now. The program's
+// number is in the file's header, so a foreign database is recognised before any table is read, and is never
+// written. All is read in one transaction, since another process may make the file a history between two
+// queries.
 StatusOr<int64_t> CheckOurs(Database& db) {
   const bool alone = !db.in_transaction();
   if (alone) RIVULET_RETURN_IF_ERROR(db.Run("BEGIN"));
@@ -62,7 +62,7 @@ StatusOr<int64_t> CheckOurs(Database& db) {
   return version;
 }
 
-// All in one transaction, with the version that it leads to: a process that dies here leaves the old version whole.
+// All in one transaction, with the new version number: a process that dies here leaves the old version intact.
 Status MakeCurrent(Database& db) {
   RIVULET_ASSIGN_OR_RETURN(int64_t version, CheckOurs(db));
   if (version == kHistoryVersion) return absl::OkStatus();
@@ -79,7 +79,7 @@ std::string BusySentence(const std::string& path) {
   return fmt::format("waiting for another process that is writing to the history '{}'", path);
 }
 
-// Who keeps the file from being this process's alone. A writer would keep the writer's lock from it too.
+// Describes the processes that have the file open; another writer would also prevent the writer's lock.
 std::string WhoIsThere(Database& db) {
   const bool no_writer = db.Run("BEGIN IMMEDIATE").ok();
   if (no_writer) db.Run("ROLLBACK").IgnoreError();
@@ -90,11 +90,11 @@ std::string WhoIsThere(Database& db) {
       db.path());
 }
 
-// A history has its log from its first opening, also at rest; one that an earlier program has left is without. Changing
-// the journal's mode needs the file for itself for a moment. Leaves the connection without a busy handler.
+// A history has its log from its first opening, even when unused; one of an earlier program has none. Changing the
+// journal's mode needs exclusive use of the file for a moment. Leaves the connection without a busy handler.
 Status UseWriteAheadLog(Database& db, const std::function<void(const std::string&)>& on_busy) {
   auto word = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-  db.SetBusyTimeout(0);  // of some of its locks it would wait, and say of whom by what it knows
+  db.SetBusyTimeout(0);  // it would wait for some of its locks, without naming the other process
   while (true) {
     std::string mode;
     const Status status = db.Query("PRAGMA journal_mode = WAL", {}, [&](const SqlRow& row) { mode = row.Text(0); });
@@ -132,8 +132,8 @@ StatusOr<std::unique_ptr<History>> History::Open(const std::string& path, Access
   const bool writes = access == Access::kReadWrite;
   RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<Database> db,
                            Database::Open(path, writes ? Database::Access::kReadWrite : Database::Access::kReadOnly));
-  // SQLite keeps the log beside the file that a link leads to, and so do we with everything else: two names of one
-  // history are one history.
+  // SQLite keeps the log beside the file behind a link, and the other files are there too: two names of one history are
+  // one history.
   RIVULET_ASSIGN_OR_RETURN(const WriteTarget real, WriteTargetOf(path));
   const auto say = [](const std::string& sentence) { fmt::print(stderr, "{}\n", sentence); };
   const auto wait = [&] { db->WaitWithoutEnd([say, sentence = BusySentence(path)] { say(sentence); }); };
@@ -141,24 +141,24 @@ StatusOr<std::unique_ptr<History>> History::Open(const std::string& path, Access
   std::error_code unknown;
   const auto bytes = std::filesystem::file_size(real.path, unknown);
   db->LimitSteps(unknown ? 0 : static_cast<int64_t>(bytes));
-  // Before anything is written: a file of someone else is left as it is.
+  // Before anything is written: a foreign file stays unchanged.
   RIVULET_ASSIGN_OR_RETURN(int64_t version, CheckOurs(*db));
   if (writes) {
     RIVULET_RETURN_IF_ERROR(UseWriteAheadLog(*db, say));
     wait();
-    // What a file without its log says is decided in one place, BringOver.
-    // Sixty rounds of a thousand tasks are one transaction of some megabytes; with less room its pages would go to the
-    // log several times.
+    // Only BringOver decides the content of a file without its log, so there are no automatic checkpoints. Sixty rounds
+    // of a thousand tasks are one transaction of some megabytes; a smaller cache would write its pages to the log
+    // several times.
     RIVULET_RETURN_IF_ERROR(
         db->Script("PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = -8192"));
     RIVULET_RETURN_IF_ERROR(MakeCurrent(*db));
     RIVULET_RETURN_IF_ERROR(
-        db->Script("PRAGMA foreign_keys = ON"));  // afterwards: a migration drops what others refer to
+        db->Script("PRAGMA foreign_keys = ON"));  // afterwards, because a migration drops tables that others refer to
     RIVULET_RETURN_IF_ERROR(UseOwnViews(*db));
     db->LimitSteps(std::nullopt);
     return std::unique_ptr<History>(new History(path, real.path, access, std::move(db)));
   }
-  // A file has its name before it has its tables: who looks in between is not told that it is none of ours.
+  // A file has its name before it has its tables: a reader in between must not refuse it as foreign.
   for (const auto until = std::chrono::steady_clock::now() + kBeingMade; version == 0;) {
     if (std::chrono::steady_clock::now() > until) {
       return NotFound(
@@ -170,7 +170,7 @@ StatusOr<std::unique_ptr<History>> History::Open(const std::string& path, Access
     RIVULET_ASSIGN_OR_RETURN(version, CheckOurs(*db));
   }
   if (version < kHistoryVersion) {
-    // What reads an older one brings it up to date too: nobody would start a run only to look at those that were.
+    // A reader migrates an older history too: otherwise a run would have to be started to view earlier ones.
     db.reset();
     if (const Status status = Open(path, Access::kReadWrite).status(); !status.ok()) {
       return Annotate(status, fmt::format("the history '{}' has the older version {} and cannot be migrated to {}",
@@ -185,14 +185,14 @@ StatusOr<std::unique_ptr<History>> History::Open(const std::string& path, Access
   return std::unique_ptr<History>(new History(path, real.path, access, std::move(db)));
 }
 
-// The log's mode stays: to leave it, and to enter it again, needs the file for itself, which any reader in a
-// transaction prevents. The last one to close the file removes the log.
+// The log's mode stays: to leave and enter it again needs exclusive use of the file, which any reader in a transaction
+// prevents. The last process to close the file removes the log.
 Status History::Close() {
   MutexLock lock(mutex_);
   if (db_ == nullptr) return absl::OkStatus();
   Status status;
   if (access_ == Access::kReadWrite) {
-    // Another process may be reading or writing: then the log is its to end, and no reason to wait.
+    // Another process may be reading or writing: then it handles the log, and this call does not wait.
     db_->SetBusyTimeout(0);
     status = db_->Query("PRAGMA wal_checkpoint(TRUNCATE)", {}, nullptr);
     if (status.code() == absl::StatusCode::kUnavailable) status = absl::OkStatus();

@@ -27,11 +27,11 @@ PointerRow Shown(StoredPointer&& row) {
 
 StatusOr<std::unique_ptr<Pointers>> Pointers::Open(const std::string& path, Database::Access access) {
   const bool writes = access == Database::Access::kReadWrite;
-  // Whether the file is a history, and of this version, is asked in one place. Only a file that is there is opened.
+  // History::Open checks the file's kind and version in one place. Only an existing file is opened.
   RIVULET_RETURN_IF_ERROR(History::Open(path, History::Access::kReadOnly).status());
   if (writes) RIVULET_RETURN_IF_ERROR(History::Open(path, History::Access::kReadWrite).status());
   RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<Database> db, Database::Open(path, access));
-  // As History has it: the log is brought over by whoever owns a run, or by the last process that closes the file.
+  // As in History: the log is checkpointed by the owner of a run, or by the last process that closes the file.
   if (writes) RIVULET_RETURN_IF_ERROR(db->Script("PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0"));
   return std::unique_ptr<Pointers>(new Pointers(std::move(db)));
 }
@@ -62,7 +62,7 @@ StatusOr<int64_t> Pointers::Add(const PointerRow& row) {
                        .rolled_back = row.rolled_back ? 1 : 0};
   RIVULET_ASSIGN_OR_RETURN(stored.digest, Digest::FromHex(row.digest));
   RIVULET_ASSIGN_OR_RETURN(stored.plan_digest, Digest::FromHex(row.plan_digest));
-  // The version is chosen in the transaction that uses it: two processes that point at once get two numbers.
+  // The version is chosen in the transaction that uses it: two processes at the same time get two numbers.
   RIVULET_ASSIGN_OR_RETURN(auto transaction, SqlTransaction::Begin(*db_));
   int64_t last = 0;
   RIVULET_RETURN_IF_ERROR(

@@ -7,7 +7,7 @@
 namespace rivulet {
 namespace {
 
-constexpr int64_t kScopeOfClients = 2;  // in kScopes
+constexpr int64_t kScopeOfClients = 2;  // index in kScopes
 
 std::string TextOf(const SqlShown& value) {
   const auto* text = std::get_if<std::string>(&value);
@@ -22,7 +22,7 @@ std::optional<double> NumberOf(const SqlShown& value) {
   return number != nullptr ? std::optional(*number) : std::nullopt;
 }
 
-// As the view of tasks has it: of a number that no program of ours writes, nothing.
+// As in the view of tasks: "" for a number that this program never writes.
 std::string StateOf(const SqlShown& value) {
   const auto state = static_cast<uint64_t>(IntegerOf(value));
   return state < kTaskStates.size() ? std::string(kTaskStates[state]) : "";
@@ -30,8 +30,8 @@ std::string StateOf(const SqlShown& value) {
 
 }  // namespace
 
-// By the tables, since the views write an id and a digest of every task that is looked at. CROSS JOIN is SQLite's word
-// for "in this order": of the newest attempts in which somebody's task came to nothing the first that has one of this
+// Reads tables, since the views compute an id and a digest for every task that is read. CROSS JOIN makes
+// SQLite keep this order: among the newest attempts with unsuccessful tasks, the first that has one of this
 // client.
 StatusOr<std::vector<ClientFailuresRow>> ClientFailures(History& history, const std::string& run_id,
                                                         std::span<const ClientReliabilityRow> clients) {
@@ -48,7 +48,7 @@ StatusOr<std::vector<ClientFailuresRow>> ClientFailures(History& history, const 
                         "ORDER BY a.round DESC, a.attempt DESC, a.kind DESC LIMIT 1",
                         kFolded),
             {client.client_id, run_id}));
-    if (answer.rows.empty()) continue;  // its rows are gone, their sums are not
+    if (answer.rows.empty()) continue;  // its rows were removed, their sums were not
     const auto& row = answer.rows.front();
     rows.push_back(
         {client.client_id, client.tasks - client.folded, IntegerOf(row[0]), StateOf(row[1]), TextOf(row[2])});
@@ -56,7 +56,7 @@ StatusOr<std::vector<ClientFailuresRow>> ClientFailures(History& history, const 
   return rows;
 }
 
-// By the table: the view counts training losses among them, which are each task's and in no index.
+// Reads the table: the view includes training losses, which belong to tasks and have no index.
 StatusOr<std::vector<std::string>> ClientMetricNames(History& history, const std::string& run_id) {
   RIVULET_ASSIGN_OR_RETURN(
       const SqlAnswer answer,
@@ -85,7 +85,7 @@ StatusOr<std::vector<double>> ClientMetric(History& history, const std::string& 
   return values;
 }
 
-// A bare column beside max() is that of its row (SQLite's own rule).
+// With max(), SQLite takes bare columns from the row with the maximum.
 StatusOr<DeclaredNumbers> LastDeclared(History& history, const std::string& run_id) {
   RIVULET_ASSIGN_OR_RETURN(
       const SqlAnswer answer,

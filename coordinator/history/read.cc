@@ -1,4 +1,4 @@
-// What `rivulet runs`, a resumed run and tests read.
+// Reads for `rivulet runs`, resumed runs and tests.
 #include <cctype>
 
 #include "coordinator/history/history.h"
@@ -10,7 +10,7 @@ namespace rivulet {
 StatusOr<RunRow> History::ResolveRun(const std::string& run) {
   MutexLock lock(mutex_);
   RIVULET_ASSIGN_OR_RETURN(std::vector<RunRow> found, Select<RunRow>(*db_, "WHERE run_id = ?", {run}));
-  // Creation times have milliseconds: rowid decides between runs of one millisecond.
+  // Creation times have milliseconds: rowid decides between runs of the same millisecond.
   if (found.empty()) {
     RIVULET_ASSIGN_OR_RETURN(
         found, Select<RunRow>(*db_, "WHERE name = ? ORDER BY created_at DESC, rowid DESC LIMIT 1", {run}));
@@ -53,8 +53,8 @@ StatusOr<std::vector<ClientRoundRow>> History::ClientRounds(const std::string& r
   return Select<ClientRoundRow>(*db_, "WHERE run_id = ? AND round = ? ORDER BY attempt, client_id", {run_id, *round});
 }
 
-// The ids of nearly all tasks follow from their rows and are in no index; what an id says leads to the row. A run's and
-// a client's id may look like parts of a task's, so every way to read it is tried.
+// Most tasks' ids follow from their rows and have no index; the id's parts lead to the row. A run's and a client's id
+// may resemble parts of a task's, so every split is tried.
 StatusOr<std::optional<ClientRoundRow>> History::FindTask(const std::string& task_id) {
   MutexLock lock(mutex_);
   std::optional<int64_t> key;
@@ -68,7 +68,7 @@ StatusOr<std::optional<ClientRoundRow>> History::FindTask(const std::string& tas
     for (; at < id.size() && at - begin < 18 && std::isdigit(static_cast<unsigned char>(id[at])); ++at) {
       value = value * 10 + (id[at] - '0');
     }
-    // As it is written: no sign, no leading zeros.
+    // Only the written form: no sign, no leading zeros.
     return at == begin || (id[begin] == '0' && at - begin > 1) ? std::nullopt : std::optional(value);
   };
   for (size_t dash = id.find('-'); !key && last != id.npos && dash < last; dash = id.find('-', dash + 1)) {
@@ -247,7 +247,7 @@ StatusOr<ResumePoint> History::FindResumePoint(const std::string& run_id) {
   return point;
 }
 
-// Of the row that has the maximum are the other columns too: SQLite says so of a single max().
+// SQLite takes the other columns from the row with the maximum, if there is a single max().
 StatusOr<std::vector<std::string>> History::NewestFolded(const std::string& run_id, int64_t last) {
   MutexLock lock(mutex_);
   std::vector<std::string> tasks;

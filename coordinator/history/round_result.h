@@ -15,9 +15,9 @@ struct RoundResult {
   std::optional<double> train_loss;                          // mean over those examples
   int64_t bytes_down = 0, bytes_up = 0;
   double train_seconds = 0, aggregate_seconds = 0, evaluate_seconds = 0;
-  // Of a private run: noise over the norm bound, the share of members that was drawn (1: nothing is claimed of
-  // sampling), and what all attempts up to this one have spent at this delta, against viewers of the models and
-  // against participants.
+  // For a private run: noise over the norm bound, the sampled share of members (1: no amplification by sampling is
+  // claimed), and the spend of all attempts up to this one at this delta, against readers of the models and against
+  // participants.
   std::optional<double> noise_multiplier, sampling_rate, delta, epsilon, participant_epsilon;
 
   RoundResult& result() { return *this; }
@@ -28,13 +28,13 @@ template <typename Value>
 struct RoundColumn {
   const char* name;
   Value RoundResult::*member;
-  int history;  // version of the history that stores it first
+  int history;  // the first version of the history that stores it
 };
-// For compilers that deduce nothing of an aggregate: clang before 17, which builds the fuzz targets.
+// For compilers without deduction guides for aggregates: clang before 17, which builds the fuzz targets.
 template <typename Value>
 RoundColumn(const char*, Value RoundResult::*, int) -> RoundColumn<Value>;
 
-// In the order of the table, where later versions add theirs at the end. One that a later version adds is optional.
+// In the order of the table; later versions append theirs, and these are optional.
 inline constexpr auto kRoundColumns = std::tuple(
     RoundColumn{"folded", &RoundResult::folded, 1}, RoundColumn{"refused", &RoundResult::refused, 1},
     RoundColumn{"dropped", &RoundResult::dropped, 1}, RoundColumn{"failed", &RoundResult::failed, 1},
@@ -47,7 +47,7 @@ inline constexpr auto kRoundColumns = std::tuple(
     RoundColumn{"sampling_rate", &RoundResult::sampling_rate, 5}, RoundColumn{"delta", &RoundResult::delta, 5},
     RoundColumn{"epsilon", &RoundResult::epsilon, 5},
     RoundColumn{"participant_epsilon", &RoundResult::participant_epsilon, 5});
-// `round_summary` has its accuracy and loss behind so many of them.
+// `round_summary` has its accuracy and loss after so many of them.
 inline constexpr size_t kRoundColumnsBeforeMetrics = 6;
 
 }  // namespace rivulet

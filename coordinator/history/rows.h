@@ -1,4 +1,4 @@
-// Rows of a history as people read them: a struct per view, a field per column, under the column's name
+// Rows of a history as people read them: a struct per view, with a field per column, named like the column
 // (docs/reference/history.md). The lists of their columns are in row_columns.h, their storage in tables.h.
 #pragma once
 
@@ -16,7 +16,7 @@ namespace rivulet {
 
 // UTC, "2025-01-31T14:25:30.123Z", from milliseconds since 1970.
 std::string Iso8601(int64_t unix_ms);
-// And back. INVALID_ARGUMENT: no such text.
+// The inverse. INVALID_ARGUMENT: any other text.
 StatusOr<int64_t> UnixMs(const std::string& iso8601);
 
 struct RunRow {
@@ -27,9 +27,9 @@ struct RunRow {
   std::string config;  // TOML
   std::string plan_digest;
   uint64_t seed = 0;
-  std::string version;  // of the program that wrote it last
+  std::string version;  // of the program that last wrote it
   std::string created_at, started_at, finished_at;
-  // Another program did it, and only its numbers are known (History::AddForeignRun).
+  // Another program made it, and only its numbers are known (History::AddForeignRun).
   bool foreign() const { return config.empty(); }
 };
 
@@ -40,9 +40,9 @@ struct RoundRow : RoundResult {
   std::string status;  // committed, abandoned, failed
   std::string reason;
   std::string started_at, finished_at;
-  // Sums, and not written: reported = folded + refused, selected = reported + dropped + failed.
+  // Sums, which are not stored: reported = folded + refused, selected = reported + dropped + failed.
   int64_t selected = 0, reported = 0;
-  std::string model_digest;  // of a committed round; its model's, and not written
+  std::string model_digest;  // its model's digest, if committed; not stored
 };
 
 struct ClientRow {
@@ -52,7 +52,7 @@ struct ClientRow {
   std::string first_seen_at, last_seen_at;
 };
 
-// Its weight, where it is not known, is `examples` of a folded one.
+// A row without a weight has `examples` as its weight if it is folded.
 struct ClientRoundRow : TaskResult {
   std::string task_id, run_id;
   int64_t round = 0;
@@ -63,8 +63,8 @@ struct ClientRoundRow : TaskResult {
   int64_t base_round = 0;
   std::optional<int64_t>
       committed_round;               // the model version that holds this update; of a folded one: `round` if nullopt
-  std::optional<int64_t> staleness;  // committed_round - 1 - base_round, and not written
-  std::string parent_id;             // the aggregator it came through
+  std::optional<int64_t> staleness;  // committed_round - 1 - base_round; not stored
+  std::string parent_id;             // the aggregator that forwarded it
   std::string error;
 };
 
@@ -75,7 +75,7 @@ struct MetricRow {
   std::string client_id;  // scope client only
   std::string name;
   std::optional<double> value;          // of a rate: right / total
-  std::optional<int64_t> right, total;  // of a rate: counts, so that it is exact
+  std::optional<int64_t> right, total;  // of a rate: counts, which make it exact
 };
 
 struct ModelRow {
@@ -94,7 +94,7 @@ struct EventRow {
   std::string level;  // info, warning, error
   std::string source;
   std::string message;
-  std::string client_id = {}, task_id = {};  // of whom it is, for logs: the history has the sentence alone
+  std::string client_id = {}, task_id = {};  // for logs: the history stores the message alone
 };
 
 struct RunKeyRow {
@@ -109,13 +109,13 @@ struct NoteRow {
   std::string run_id, at, text;
 };
 
-// What an operator did to a run or a client.
+// An operator's action on a run or a client.
 struct AuditRow {
   std::string at, operator_id;
-  std::string serial;  // of the operator's certificate; "" without
+  std::string serial;  // of the operator's certificate; "" without one
   std::string action;  // approve, ban, remove, submit, pause, resume, stop, abort
   std::string run_id, client_id;
-  std::string detail;  // a reason that was given
+  std::string detail;  // the given reason
 };
 
 // Bytes by version, for the program alone: the machine's state, a selector's table.

@@ -8,11 +8,11 @@
 namespace rivulet {
 namespace {
 
-// Tasks of an attempt, and of a client in it, are found by the table's own uniqueness, to which a round's are added at
-// the end. A client's tasks are looked for in each attempt of its run, 2 µs an attempt. By an index of clients they
-// would be found at once, but each task of a round then goes to another page of it: after some hundred rounds of many
-// clients these are more than the cache has room for, and rounds take three times as long to write.
-// Metrics begin with what a reader asks for, one name of a run, and end with what makes them unique.
+// Tasks of an attempt, and of a client in it, are found by the table's UNIQUE index, to which a round's tasks are
+// appended. A client's tasks are searched in each attempt of its run, 2 µs per attempt. An index of clients would find
+// them at once, but each task of a round would go to another of its pages. After some hundred rounds of many clients
+// these exceed the cache, and writing a round takes three times as long. Metrics' keys begin with the usual query, one
+// name of a run.
 constexpr const char* kIndices = R"sql(
 CREATE UNIQUE INDEX task_by_id ON task (task_id) WHERE task_id IS NOT NULL;
 CREATE UNIQUE INDEX metric_key ON metric (run, scope, name, round, coalesce(client, 0));
@@ -44,7 +44,7 @@ std::string MetricsOf(int64_t scope) {
       of_clients ? " JOIN client c ON c.client = m.client" : "", scope);
 }
 
-// Columns of a result as a view has them, one behind the other.
+// Columns of a result as in a view, one after the other.
 template <const auto& kList, auto kKeep>
 std::string Listed(std::string (*expression)(std::string_view name)) {
   std::string list;
@@ -69,7 +69,7 @@ std::string PointersSql() {
   return CreateTableSql<StoredPointer>() + "CREATE INDEX pointer_by_name ON pointer (name, label);\n";
 }
 
-// A name that a file brings, which may hold anything.
+// A quoted name from a file, which may contain anything.
 std::string Quoted(std::string_view name) {
   std::string quoted = "\"";
   for (const char c : name) quoted += c == '"' ? "\"\"" : std::string(1, c);
@@ -96,9 +96,9 @@ std::string TablesSql(int64_t version) {
          CreateTableSql<StoredAudit>() + kIndices + (version >= SqlTable<StoredPointer>::kSince ? PointersSql() : "");
 }
 
-// Joins are by integer keys, and every expression that a reader will filter or sort by is a plain column or a constant
-// of one arm, so that SQLite goes from run_id, round or client_id straight to the rows (a million of them are no reason
-// to wait). An arm of `metrics` whose scope or name is not asked for costs nothing.
+// Joins use integer keys, and every expression for filters or sorting is a plain column or a constant of one arm. So
+// SQLite goes from run_id, round or client_id straight to the rows, even with a million of them. An arm of `metrics`
+// whose scope or name is not requested costs nothing.
 std::string ViewsSql() {
   std::string sql;
   const auto view = [&](std::string_view name, const std::string& select) {
@@ -145,7 +145,7 @@ std::string ViewsSql() {
            "       t.task AS rowid\n{}",
            Word("a.kind", kTaskLetters), Word("a.kind", kTaskKinds), Word("t.status", kTaskStates), folded,
            kVersionOfTask, folded, kVersionOfTask, Listed<kTaskColumns, kStored>(OfTask), tasks));
-  // What a private run has spent is in its attempts' rows.
+  // A private run's spend is in its attempts' rows.
   const auto spent = [](std::string_view name, std::string_view column) {
     return fmt::format(
         "SELECT r.run_id, a.round, 'federated', NULL, '{}', a.{}, NULL, NULL\n"

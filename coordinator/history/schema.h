@@ -11,21 +11,21 @@
 
 namespace rivulet {
 
-// PRAGMA application_id: "RVLT". Tells a history from any other SQLite file.
+// PRAGMA application_id: "RVLT". Distinguishes a history from other SQLite files.
 inline constexpr int kHistoryApplicationId = 0x52564C54;
-// PRAGMA user_version: that of the newest column or table.
+// PRAGMA user_version: the version of the newest column or table.
 inline constexpr int64_t kHistoryVersion = std::max({int64_t{kFirstHistory}, NewestColumn<StoredAttempt>(),
                                                      NewestColumn<StoredTask>(), SqlTable<StoredPointer>::kSince});
 // Older files are refused. Rivulet 0.1.0 is the last program that reads versions 1 and 2.
 inline constexpr int64_t kOldestHistoryVersion = 3;
 
-// CREATE statements of `version`. Views come apart: every migration makes them anew.
+// CREATE statements of `version`. Views are separate: every migration creates them anew.
 std::string TablesSql(int64_t version = kHistoryVersion);
 std::string ViewsSql();
 
-// Within the caller's transaction, and with foreign keys off, from `version` to this one: columns and tables are added,
-// views are made anew. Version 3 had an index of tasks by their clients, and its leaderboard went by the test set, also
-// of a run that has a set for choosing between versions.
+// Migrates `version` to this one, in the caller's transaction and with foreign keys off: adds columns and tables, and
+// creates views anew. Version 3 had an index of tasks by client, and its leaderboard used the test set even for runs
+// with a validation set.
 Status Migrate(Database& db, int64_t version);
 
 }  // namespace rivulet

@@ -1,6 +1,6 @@
 // The tables of a history, version 5. Run, client and task have integer keys; digests are 32 bytes, times milliseconds
 // since 1970 UTC, states small numbers. No value is stored twice. The views (schema.cc) give them the names and texts
-// that people read (rows.h, docs/reference/history.md). Nothing outside of coordinator/history includes this.
+// that people read (rows.h, docs/reference/history.md). Only coordinator/history includes this.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@
 
 namespace rivulet {
 
-// A state is stored as its place in one of these. New ones go to the end.
+// A state is stored as its index in one of these arrays. New ones are appended.
 inline constexpr std::array<std::string_view, 4> kRunStates = {"running", "finished", "interrupted", "failed"};
 inline constexpr std::array<std::string_view, 3> kAttemptStates = {"committed", "abandoned", "failed"};
 inline constexpr std::array<std::string_view, 4> kTaskStates = {"folded", "refused", "dropped", "failed"};
@@ -27,14 +27,14 @@ inline constexpr std::array<std::string_view, 3> kLevels = {"info", "warning", "
 inline constexpr std::array<std::string_view, 4> kClientStates = {"active", "banned", "approved", "removed"};
 inline constexpr std::array<std::string_view, 8> kAuditActions = {"approve", "ban",    "remove", "submit",
                                                                   "pause",   "resume", "stop",   "abort"};
-// A task's id names its attempt by a letter of its kind: RUN-r3-a1-CLIENT-0.
+// A task's id names its attempt by the letter of its kind: RUN-r3-a1-CLIENT-0.
 inline constexpr std::array<std::string_view, 2> kTaskLetters = {"r", "e"};
 inline constexpr int64_t kCommitted = 0, kFolded = 0, kTrain = 0;
 
-// The metric that rows of rounds and tasks hold already.
+// A metric that rows of rounds and tasks already contain.
 inline constexpr std::string_view kTrainLoss = "train/loss";
 
-// Keys are nullopt until SQLite has given one.
+// Keys are nullopt until SQLite assigns them.
 struct StoredRun {
   std::optional<int64_t> run;
   std::string run_id, name;
@@ -59,51 +59,51 @@ struct StoredNote {
   int64_t run = 0, at = 0;
   std::string text;
 };
-// A name without times is only somebody's parent, unless an operator has said something of it.
+// A name without times is only an aggregator of others, unless an operator has decided on it.
 struct StoredClient {
   std::optional<int64_t> client;
   std::string client_id, fingerprint;
   int64_t status = 0;
   std::optional<int64_t> first_seen, last_seen;
 };
-// A client in a run, with what its tasks came to: reliability is a row and no scan of tasks.
+// A client in a run, with totals of its tasks: reliability is a row and needs no scan of tasks.
 struct StoredMembership {
   int64_t run = 0, client = 0, from_round = 1, from_attempt = 1;
   int64_t tasks = 0, folded = 0, refused = 0, dropped = 0, failed = 0;
   int64_t examples = 0;      // of folded tasks
-  double train_seconds = 0;  // over the `timed` tasks that said so
+  double train_seconds = 0;  // over the `timed` tasks that reported it
   int64_t timed = 0;
 };
-// An attempt at a version, or a cohort that measures one. Its sums are kept beside its tasks, whose rows may go one
-// day.
+// An attempt at a version, or an evaluation cohort. Its sums are stored beside its tasks, whose rows may be removed
+// later.
 struct StoredAttempt : RoundResult {
   std::optional<int64_t> attempt_key;
   int64_t run = 0, round = 0, attempt = 1, kind = 0, status = 0;
   std::string reason;
   int64_t started = 0, finished = 0;
 };
-// Its weight is NULL of a folded task whose weight is its examples.
+// A client's task. Its weight is NULL if it is folded and its examples are its weight.
 struct StoredTask : TaskResult {
   std::optional<int64_t> task;
   int64_t attempt_key = 0, client = 0;
-  std::optional<int64_t> ordinal;  // NULL where task_id says the id
+  std::optional<int64_t> ordinal;  // NULL if task_id has the id
   int64_t status = 0, base_round = 0;
   std::optional<int64_t> into_round;  // NULL: its attempt's, if it is folded
   std::optional<int64_t> parent;
   std::string error;
-  std::string task_id;  // NULL where it follows from the row
+  std::string task_id;  // NULL if it follows from the row
 };
 struct StoredMetric {
   int64_t run = 0, round = 0, scope = 0;
   std::optional<int64_t> client;
   std::string name;
-  std::optional<double> value;          // NULL where right and total say it
+  std::optional<double> value;          // NULL if right and total determine it
   std::optional<int64_t> right, total;  // of a rate
 };
 struct StoredModel {
   int64_t run = 0, round = 0;
   Digest digest;
-  std::string file;  // in the run's folder; a path of its own where there is a '/' in it
+  std::string file;  // in the run's folder; a full path if it contains '/'
   int64_t bytes = 0, parameters = 0;
 };
 struct StoredBlob {
@@ -116,15 +116,15 @@ struct StoredEvent {
   int64_t at = 0, level = 0;
   std::string source, message;
 };
-// What an operator did. Names are kept as they were said: a run that is removed leaves this.
+// An operator's action. Names are stored as text, so the row remains when a run is removed.
 struct StoredAudit {
   std::optional<int64_t> audit;
   int64_t at = 0, action = 0;
   std::string operator_id, serial, run_id, client_id, detail;
 };
 
-// A label of a served name and its target, as somebody said it: the newest row of a name and label counts
-// (coordinator/history/pointers.h). It outlives its run's rows, so it has the run's id and no key.
+// A label of a served name and its target: the newest row of a name and label counts (coordinator/history/pointers.h).
+// It outlives its run's rows, so it has the run's id and no key.
 struct StoredPointer {
   std::optional<int64_t> pointer;
   std::string name, label, run_id;
@@ -134,10 +134,10 @@ struct StoredPointer {
   std::optional<double> share;
   int64_t at = 0;
   std::string author, note;
-  int64_t rolled_back = 0;  // 1: the label's row before its last target, said again
+  int64_t rolled_back = 0;  // 1: a step back; it repeats the label's row before its last target
 };
 
-// Columns of a result that tables have had from the first, and those that later versions have added behind all others.
+// Columns of a result that the first tables had, and those that later versions have appended.
 inline constexpr auto kOfFirst = [](size_t, int history) { return history > 0 && history <= kFirstHistory; };
 inline constexpr auto kOfLater = [](size_t, int history) { return history > kFirstHistory; };
 
@@ -316,7 +316,7 @@ struct SqlTable<StoredAudit> {
 template <>
 struct SqlTable<StoredPointer> {
   static constexpr char kName[] = "pointer";
-  static constexpr int64_t kSince = 5;  // the version of the history that it came with
+  static constexpr int64_t kSince = 5;  // the version of the history that added it
   static constexpr auto kColumns = std::tuple(
       SqlColumn{"pointer", &StoredPointer::pointer, "INTEGER PRIMARY KEY"},
       SqlColumn{"name", &StoredPointer::name, "TEXT NOT NULL"},

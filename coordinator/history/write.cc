@@ -1,4 +1,4 @@
-// What the coordinator writes: rows as people read them become rows as they are stored.
+// Writes of the coordinator: rows as people read them become rows as they are stored.
 #include <algorithm>
 #include <charconv>
 #include <chrono>
@@ -14,7 +14,7 @@ namespace {
 
 // A name costs about 100 bytes; those of a large cohort are kept, those of a million clients are not.
 constexpr size_t kClientKeys = 100'000;
-// Of one INSERT: more of them save next to nothing.
+// per INSERT: more would save next to nothing
 constexpr size_t kTasksAtOnce = 20;
 
 template <size_t N>
@@ -30,7 +30,7 @@ StatusOr<std::optional<int64_t>> UnixMsOrNull(const std::string& iso8601) {
   return std::optional(ms);
 }
 
-// How the ids of an attempt's tasks begin.
+// The common prefix of an attempt's task ids.
 std::string TaskStem(const RoundRow& attempt, int64_t kind) {
   return fmt::format("{}-{}{}-a{}-", attempt.run_id, kTaskLetters[static_cast<size_t>(kind)], attempt.round,
                      attempt.attempt);
@@ -43,7 +43,7 @@ std::optional<int64_t> OrdinalIn(const ClientRoundRow& task, std::string_view st
   rest.remove_prefix(stem.size());
   if (!rest.starts_with(task.client_id)) return std::nullopt;
   rest.remove_prefix(task.client_id.size());
-  // As it is written: "-0", "-12", nothing with a zero before it.
+  // Only the written form: "-0", "-12", no leading zero.
   if (rest.size() < 2 || rest[0] != '-' || rest[1] == '-' || (rest[1] == '0' && rest.size() > 2)) return std::nullopt;
   int64_t ordinal = 0;
   const auto [end, error] = std::from_chars(rest.data() + 1, rest.data() + rest.size(), ordinal);
@@ -51,7 +51,7 @@ std::optional<int64_t> OrdinalIn(const ClientRoundRow& task, std::string_view st
   return ordinal;
 }
 
-// By key.
+// Entries sorted by key.
 template <typename Value>
 std::vector<std::pair<int64_t, const Value*>> InOrder(const std::unordered_map<int64_t, Value>& map) {
   std::vector<std::pair<int64_t, const Value*>> entries;
@@ -107,8 +107,8 @@ StatusOr<int64_t> History::ClientKey(const std::string& client_id) {
   return client_keys_.emplace(client_id, *key).first->second;
 }
 
-// An aggregator need not be a client: then it is a name without times. Not remembered, since the transaction may be
-// rolled back.
+// An aggregator need not be a client: then it is a name without times. Its key is not cached, since the transaction may
+// be rolled back.
 StatusOr<int64_t> History::ParentKey(const std::string& parent_id) {
   std::optional<int64_t> key;
   RIVULET_RETURN_IF_ERROR(db_->Query("SELECT client FROM client WHERE client_id = ?", {parent_id},
@@ -169,7 +169,7 @@ Status History::DecideClient(const AuditRow& row) {
   return transaction->Commit();
 }
 
-// A model lies in its run's folder, which its run names once.
+// A model is in its run's folder, which is stored once with its run.
 Status History::InsertModel(int64_t run, const ModelRow& model) {
   StoredModel row;
   row.run = run;
@@ -211,7 +211,7 @@ Status History::AddRun(const RunRow& run, const ModelRow& initial_model, std::sp
     return transaction->Commit();
   };
   const Status status = write();
-  if (!status.ok()) run_keys_.erase(run.run_id);  // its events may have asked for a key that is none
+  if (!status.ok()) run_keys_.erase(run.run_id);  // its events may have cached a key that was rolled back
   return status;
 }
 
@@ -266,7 +266,7 @@ Status History::EndRun(const std::string& run_id, const std::string& status, con
   return transaction->Commit();
 }
 
-// A client may be known from another run of this history; only being part of this one is new.
+// The client may be known from another run of this history; only its membership in this run is new.
 StatusOr<int64_t> History::AddMember(int64_t run, const RunClient& client, int64_t at) {
   RIVULET_ASSIGN_OR_RETURN(
       Statement * insert_client,
@@ -291,8 +291,8 @@ Status History::AddClients(const std::string& run_id, std::span<const RunClient>
   return transaction->Commit();
 }
 
-// Several tasks an INSERT; what each client's came to is added up. In the order of keys, which is that of the index by
-// which an attempt's tasks are found: each goes behind the last.
+// Several tasks per INSERT, with totals for each client. Sorted by keys, as in the index of an attempt's tasks, so each
+// one is appended there.
 Status History::InsertTasks(int64_t run, int64_t attempt_key, const AttemptRecord& record, Changes& changes) {
   RIVULET_ASSIGN_OR_RETURN(const int64_t kind, PlaceOf(record.kind, kTaskKinds, "kind of a task"));
   static const std::string one_sql = InsertSql<StoredTask>(), many_sql = InsertSql<StoredTask>(kTasksAtOnce);
@@ -317,7 +317,7 @@ Status History::InsertTasks(int64_t run, int64_t attempt_key, const AttemptRecor
   }
   std::ranges::stable_sort(tasks, {}, [](const auto& task) { return task.first; });
   auto& totals_of_run = changes.totals[run];
-  std::vector<StoredTask> rows;  // that are not inserted yet
+  std::vector<StoredTask> rows;  // not inserted yet
   rows.reserve(kTasksAtOnce);
   for (const auto& [client, at] : tasks) {
     const ClientRoundRow& task = *at;
@@ -354,8 +354,8 @@ Status History::InsertTasks(int64_t run, int64_t attempt_key, const AttemptRecor
   return absl::OkStatus();
 }
 
-// Once for each client, however many of its tasks there were, and in the order of the rows. A client whose first task
-// of the run this is becomes one of it here: of a million that may be drawn, those who never are leave no row.
+// Once per client, for all its tasks, in the order of the rows. A client becomes a member of the run with its first
+// task: of a million clients that may be drawn, those that never are have no row.
 Status History::ApplyChanges(const Changes& changes) {
   RIVULET_ASSIGN_OR_RETURN(
       Statement * add_up,
@@ -383,7 +383,7 @@ Status History::ApplyChanges(const Changes& changes) {
   return absl::OkStatus();
 }
 
-// What a round's row and its tasks' rows say already is not written again.
+// Metrics that the rows of a round and its tasks contain are not written again.
 Status History::InsertMetrics(int64_t run, const AttemptRecord& record) {
   const bool committed = record.kind == "train" && record.round.status == "committed";
   std::unordered_map<std::string_view, double> losses;
@@ -421,8 +421,8 @@ Status History::InsertMetrics(int64_t run, const AttemptRecord& record) {
   return absl::OkStatus();
 }
 
-// What an attempt leaves: its round, its tasks, metrics, model and events. The end of the run rides along with its last
-// round, so no crash leaves a run that is complete and says that it is running.
+// Inserts an attempt's round, tasks, metrics, model and events. The end of the run is written with its last round, so
+// no crash leaves a complete run with the status "running".
 Status History::InsertAttempt(const AttemptRecord& attempt, Changes& changes) {
   const RoundRow& round = attempt.round;
   RIVULET_ASSIGN_OR_RETURN(const int64_t run, RunKey(round.run_id));
@@ -439,8 +439,8 @@ Status History::InsertAttempt(const AttemptRecord& attempt, Changes& changes) {
   RIVULET_RETURN_IF_ERROR(Insert(*db_, row));
   RIVULET_RETURN_IF_ERROR(InsertTasks(run, db_->last_row(), attempt, changes));
   RIVULET_RETURN_IF_ERROR(InsertMetrics(run, attempt));
-  // A path goes before its file does: between the two a row names no file, which is true; the other way round it would
-  // name one that is gone.
+  // The path is removed before its file: in between, the row names no file, which is true; in the other order it would
+  // name a missing one.
   for (const int64_t forgotten : attempt.forget_models) {
     RIVULET_RETURN_IF_ERROR(db_->Run("UPDATE model SET file = NULL WHERE run = ? AND round = ?", {run, forgotten}));
   }
@@ -471,7 +471,7 @@ Status History::AddAttempts(std::span<const AttemptRecord> attempts) {
 
 Status History::AddAttempts(const std::function<const AttemptRecord*()>& next) {
   MutexLock lock(mutex_);
-  // Keys that were read in a transaction which is rolled back may come to mean something else.
+  // Keys read in a transaction that is rolled back may get another meaning later.
   struct ForgetUnlessCommitted {
     std::unordered_map<std::string, int64_t>& keys;
     bool committed = false;
@@ -488,7 +488,7 @@ Status History::AddAttempts(const std::function<const AttemptRecord*()>& next) {
   return status;
 }
 
-// Where it says -1 there is no log, or another process is at it.
+// -1 from SQLite: there is no log, or another process is checkpointing.
 StatusOr<CheckpointProgress> History::BringOver() {
   MutexLock lock(mutex_);
   CheckpointProgress now;
@@ -502,7 +502,7 @@ StatusOr<CheckpointProgress> History::BringOver() {
   return now;
 }
 
-// Totals are counted anew, in one walk over what is left: what is taken away of them may be most of a run.
+// Totals are recomputed in one pass over the remaining rows, since most of a run may be removed.
 Status History::GoBack(const std::string& run_id, int64_t round, std::span<const EventRow> events) {
   MutexLock lock(mutex_);
   RIVULET_ASSIGN_OR_RETURN(const int64_t run, RunKey(run_id));
@@ -530,7 +530,7 @@ Status History::GoBack(const std::string& run_id, int64_t round, std::span<const
   return transaction->Commit();
 }
 
-// What refers to others goes first.
+// Referring rows are removed first.
 Status History::RemoveRun(const std::string& run_id) {
   MutexLock lock(mutex_);
   RIVULET_ASSIGN_OR_RETURN(const int64_t run, RunKey(run_id));

@@ -8,21 +8,21 @@
 namespace rivulet {
 namespace {
 
-// How often a caller looks for the next run where its polls are not held.
+// How often a caller asks for the next run if its polls are not held.
 constexpr int64_t kNextRunMs = 5000;
 constexpr char kAwaitsNextRun[] = "the next run, which has not begun yet";
 
-// Whatever the caller has in hand is worth nothing.
+// Cancels all the caller's tasks.
 void CancelAll(const PollRequest& request, PollReply& reply) {
   reply.cancelled.clear();
   for (const TaskProgress& progress : request.working_on) reply.cancelled.push_back(progress.task);
 }
 
-// What several runs say to one caller, as one reply.
+// The replies of several runs to one caller, merged.
 class MergedReply {
  public:
   explicit MergedReply(bool never_over) : never_over_(never_over) {}
-  // Of a run that has tasks for the caller, or whose tasks it has in hand: this is the reply, with what others add.
+  // Sets the reply of a run that gives the caller tasks or has open ones with it; others' replies add to it.
   void SetMain(PollReply reply) {
     Note(reply);
     main_ = std::move(reply);
@@ -50,7 +50,7 @@ class MergedReply {
     }
     reply.outcomes = std::move(outcomes_);
     if (reply.over && waits_) {
-      // What it has in hand is worth nothing, and it has work elsewhere.
+      // Its tasks are cancelled, and other runs may have work for it.
       reply.over.reset();
       CancelAll(request, reply);
       reply.wait_ms = wait_ms_;
@@ -106,7 +106,7 @@ Status CoordinatorHost::Add(std::shared_ptr<Coordinator> run) {
   }
   run->SetListener(listener_);
   runs_.push_back(std::move(run));
-  if (listener_ != nullptr) listener_->OnNews("");  // who waits for the next run
+  if (listener_ != nullptr) listener_->OnNews("");  // for callers that wait for the next run
   return absl::OkStatus();
 }
 
@@ -123,8 +123,8 @@ void CoordinatorHost::Stop() {
   for (const auto& run : runs()) run->Stop();
 }
 
-// Who has something in hand goes on with it: the others only hear that it is there, as it would be absent from them
-// after a long training. Who has nothing takes what it is given first.
+// A caller with a task continues with it: the other runs are only notified of it, since they would otherwise count it
+// as absent after a long training. A caller without a task takes the first that a run gives.
 StatusOr<PollReply> CoordinatorHost::Poll(const PollRequest& request) {
   Runs order = runs();
   const auto own = std::ranges::find(order, request.caller.run_id, [](const auto& run) { return run->run_id(); });
@@ -132,7 +132,7 @@ StatusOr<PollReply> CoordinatorHost::Poll(const PollRequest& request) {
     return NotFound("run '{}' is not served here", request.caller.run_id);
   }
   if (outlives_runs_) {
-    // What was made for a run that was stopped is worth nothing to this process.
+    // A task of a stopped run is of no use to this process.
     const bool idle = order.empty() || request.working_on.empty();
     if (own != order.end() && !idle && (*own)->stopped()) {
       PollReply reply{.wait_ms = 1, .awaited = {kAwaitsNextRun}};
@@ -150,7 +150,7 @@ StatusOr<PollReply> CoordinatorHost::Poll(const PollRequest& request) {
 
   MergedReply merged(outlives_runs_);
   const bool busy = own != order.end() && !request.working_on.empty();
-  if (own != order.end()) std::rotate(order.begin(), std::next(own), order.end());  // its own last
+  if (own != order.end()) std::rotate(order.begin(), std::next(own), order.end());  // its own run last
   if (busy) {
     RIVULET_ASSIGN_OR_RETURN(PollReply reply, order.back()->Poll(request));
     merged.SetMain(std::move(reply));
@@ -172,8 +172,8 @@ StatusOr<PollReply> CoordinatorHost::Poll(const PollRequest& request) {
   return std::move(merged).Finish(request);
 }
 
-// A run that is over tells an aggregator once how the last tasks of its clients ended, and then that it is not here:
-// the aggregator forgets it, and asks for the next.
+// A run that is over reports once to an aggregator how its clients' last tasks ended, and then NOT_FOUND: the
+// aggregator drops the run and asks for the next.
 StatusOr<PollReply> CoordinatorHost::PollOfMany(const PollRequest& request, const Runs& all, Coordinator* own) const {
   const auto next = std::ranges::find_if(all, [](const auto& run) { return !run->over(); });
   const bool goes_on = next != all.end() || outlives_runs_;
@@ -219,7 +219,7 @@ StatusOr<std::unique_ptr<ChunkReader>> CoordinatorHost::Fetch(const Caller& call
 
 StatusOr<std::unique_ptr<ChunkWriter>> CoordinatorHost::Submit(const Caller& caller, const Submission& submission) {
   return AskEach(caller, [&](Coordinator& run) -> StatusOr<std::unique_ptr<ChunkWriter>> {
-    // Told to try again later, its client would do so for ever, and work for no other run.
+    // With "retry later", its client would retry forever, and work for no other run.
     if (outlives_runs_ && run.stopped()) return NotFound("run '{}' was stopped", run.run_id());
     return run.Submit(caller, submission);
   });
@@ -229,7 +229,7 @@ Status CoordinatorHost::Fail(const Caller& caller, const TaskFailure& failure) {
   return AskEach(caller, [&](Coordinator& run) { return run.Fail(caller, failure); });
 }
 
-// Nobody can wait for two: a caller that names no run looks again at once where there are several.
+// No caller can wait for two runs: one that names no run polls again at once if there are several.
 void CoordinatorHost::AwaitWork(const Caller& caller, uint64_t epoch, int64_t timeout_ms) {
   const StatusOr<Runs> runs = RunsOf(caller);
   if (runs.ok() && runs->size() == 1) return runs->front()->AwaitWork(caller, epoch, timeout_ms);

@@ -1,7 +1,7 @@
 // One CoordinatorApi in front of one run or many, for clients that serve any run with work for them.
 //
 // An idle single client is offered to every run in turn, beginning after the one that it worked for last, so that no
-// run withholds clients from another. While it works for one, the others learn that it is present. It hears the end
+// run withholds clients from another. While it works for one, the others learn that it is present. It receives the end
 // only once all runs have ended. Its task for a run that has ended is cancelled. A host that outlives its runs asks it
 // to wait instead, and also cancels its task if an operator has stopped the run.
 //
@@ -9,7 +9,7 @@
 // under way. So an aggregator serves one run after the other. If its run has ended and another is present or expected,
 // it learns that its run is gone.
 //
-// The host never influences a run's results: the run hears the same polls as it would alone, later or sooner.
+// The host never influences a run's results: the run receives the same polls as it would alone, later or sooner.
 #pragma once
 
 #include <memory>
@@ -23,23 +23,23 @@
 
 namespace rivulet {
 
-// Thread-safe. Runs stay until it goes, also when they are over: their clients ask for earlier tasks still.
+// Host of runs. Thread-safe. Runs stay until it is destroyed, also when over: clients may ask for earlier tasks.
 class CoordinatorHost final : public CoordinatorApi {
  public:
-  // `outlives_runs`: callers are never told that all is over; they wait for the run that comes next.
+  // `outlives_runs`: callers never receive the end of all runs; they wait for the next run.
   explicit CoordinatorHost(bool outlives_runs = false) : outlives_runs_(outlives_runs) {}
 
   using Runs = std::vector<std::shared_ptr<Coordinator>>;
   Runs runs() const;  // in the order in which they were added
-  // ALREADY_EXISTS: a run of this id.
+  // ALREADY_EXISTS: there is a run of this id.
   Status Add(std::shared_ptr<Coordinator> run);
-  // Blocks until every run is over: OK when all have finished, else why the first of them did not, in the order in
-  // which they were added.
+  // Blocks until every run is over: OK when all have finished, else the error of the first that did not, in the order
+  // in which they were added.
   Status WaitForAll();
   void Stop();  // every run
 
-  // NOT_FOUND: the caller names a run that is not here. What a run answers with an error is answered so when none has
-  // another answer.
+  // NOT_FOUND: the caller names a run that is not here. A run's error is the reply only if no run has another
+  // reply.
   StatusOr<PollReply> Poll(const PollRequest& request) override;
   StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller& caller, const BlobId& blob, int64_t offset) override;
   StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override;
@@ -51,11 +51,11 @@ class CoordinatorHost final : public CoordinatorApi {
   StatusOr<std::shared_ptr<const Model>> FetchInPlace(const Caller& caller, const BlobId& blob) override;
 
  private:
-  // The run that the caller names, alone; all of them, where it names none. NOT_FOUND.
+  // The run that the caller names; all runs if it names none. NOT_FOUND.
   StatusOr<Runs> RunsOf(const Caller& caller) const;
-  // Of a site; `own`: the run that it names, null where it names none.
+  // Answers a site's poll; `own`: the run that it names, null if it names none.
   StatusOr<PollReply> PollOfMany(const PollRequest& request, const Runs& all, Coordinator* own) const;
-  // `ask` of each of them, until one answers otherwise than that it does not know of it.
+  // Calls `ask` for each of them, until one answers anything but NOT_FOUND.
   template <typename Ask>
   auto AskEach(const Caller& caller, const Ask& ask) const -> decltype(ask(std::declval<Coordinator&>()));
 

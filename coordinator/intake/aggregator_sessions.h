@@ -12,18 +12,18 @@
 
 namespace rivulet {
 
-// Not thread-safe.
+// The aggregators of one owner and their processes. Not thread-safe.
 class AggregatorSessions {
  public:
   enum class Came : uint8_t {
     kAgain,    // the same process, as at its last call
-    kNew,      // of a name that nobody had
-    kInPlace,  // another process of its name, of which nothing is known that the one before had
+    kNew,      // first call of this name
+    kInPlace,  // another process of this name; all tasks of the earlier one are lost
   };
-  // PERMISSION_DENIED: another has taken its place. RESOURCE_EXHAUSTED: too many names. INVALID_ARGUMENT: a name that
-  // no row can hold.
+  // Admits a call. PERMISSION_DENIED: a newer process has replaced this one. RESOURCE_EXHAUSTED: too many names.
+  // INVALID_ARGUMENT: no row can hold this name.
   StatusOr<Came> Admit(const Caller& caller);
-  // Whether this process is the one that counts.
+  // Whether this process is its aggregator's valid one.
   bool IsNow(const Caller& caller) const {
     const auto found = sessions_.find(caller.name);
     return found != sessions_.end() && found->second.now == caller.session;

@@ -1,4 +1,4 @@
-// The writers that a Submit gives. Internal to this folder, but for DecidedWriter.
+// The writers that Submit returns. Internal to this folder, except for DecidedWriter.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@
 
 namespace rivulet {
 
-// Of an upload whose fate is known: tells it, and takes no bytes.
+// Writer of an upload that was already accepted or refused: it reports the result and takes no bytes.
 class DecidedWriter : public ChunkWriter {
  public:
   explicit DecidedWriter(SubmitResult result) : result_(std::move(result)) {}
@@ -25,7 +25,7 @@ class DecidedWriter : public ChunkWriter {
   const SubmitResult result_;
 };
 
-// Hands chunks to the upload, and its end, on the calling thread, to Intake.
+// Writer that passes chunks to the upload and, on the calling thread, its end to Intake.
 class StagedWriter : public ChunkWriter {
  public:
   using End = std::function<StatusOr<SubmitResult>(Upload& upload, int64_t writer, const Digest& identity)>;

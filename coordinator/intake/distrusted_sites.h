@@ -13,7 +13,7 @@
 
 namespace rivulet {
 
-// Thread-safe. A site that is started again is another process, and trusted.
+// Set of distrusted processes. Thread-safe. A restarted site is another process, and trusted.
 class DistrustedSites {
  public:
   // PERMISSION_DENIED, with the reason.

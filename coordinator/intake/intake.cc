@@ -12,7 +12,7 @@
 
 namespace rivulet {
 
-// What is around the parts, framing and scalars, is bounded together; whoever aggregates the parts knows their codecs.
+// Framing and scalars around the parts have one common bound; the aggregation knows its parts' codecs.
 int64_t MostUpdateBytes(const AggregationSpec& spec) {
   int64_t bytes = 64 * 1024;
   for (const PartSpec& part : spec.parts) {
@@ -23,8 +23,8 @@ int64_t MostUpdateBytes(const AggregationSpec& spec) {
   return bytes;
 }
 
-// Nothing in an update is trusted, and nothing of it is weighed twice: what its identity covers arrived as it was sent,
-// and what its values are the fold finds out.
+// Nothing in an update is trusted, and nothing is checked twice: the identity covers its transfer, and the fold checks
+// its values.
 StatusOr<ArrivedUpdate> ReadUpdate(const Upload::Whole& whole) {
   RIVULET_ASSIGN_OR_RETURN(UpdateMessage message,
                            ParseUpdate({reinterpret_cast<const char*>(whole.bytes.data()), whole.bytes.size()}));
@@ -53,7 +53,7 @@ std::unique_ptr<ChunkWriter> RefusedWriter(std::string reason) {
   return std::make_unique<DecidedWriter>(SubmitResult{SubmitResult::Kind::kRefused, std::move(reason)});
 }
 
-// The upload is known by its key before its room is made, so that an owner that resolves the task meanwhile reaches it.
+// The upload has its key before its room is reserved, so an owner that resolves the task meanwhile can cancel it.
 Intake::Begun Intake::Begin(const std::string& key, const Submission& submission, TakeWhole take) {
   std::shared_ptr<Upload> upload;
   {
@@ -118,7 +118,7 @@ Intake::Begun Intake::BeginPartial(const std::string& key, const Caller& site, c
                  StatusOr<SitePartial> partial = ReadSitePartial(whole.bytes, spec, base_version, files);
                  reading.End();
                  if (absl::IsResourceExhausted(partial.status()) || absl::IsInternal(partial.status())) {
-                   return Unavailable("{}", Message(partial.status()));  // of this machine's disk, not of the partial
+                   return Unavailable("{}", Message(partial.status()));  // a fault of this machine's disk
                  }
                  if (!partial.ok()) distrusted_.Add(site, std::string(Message(partial.status())));
                  return take(std::move(partial), whole.bytes, release);

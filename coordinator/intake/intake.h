@@ -35,71 +35,71 @@ namespace rivulet {
 
 class Tracer;  // engine/profile/tracer.h
 
-// A complete upload as it is read: what it says of itself, and its parts, which borrow from the upload's bytes.
+// A complete upload with its declared record and its parts, which borrow from the upload's bytes.
 struct ArrivedUpdate {
-  TaskRecord record;  // its norm is for whoever folds
+  TaskRecord record;  // without the norm, which the fold computes
   std::vector<PartView> parts;
-  // Borrows from this.
+  // Borrows from this object.
   UpdateView view(int64_t base_version) const { return {record.task, base_version, parts, record.declared}; }
 };
 
-// Of the bytes of a whole upload. INVALID_ARGUMENT: it is no Update message, or declares no number of examples; a
-// sentence for whoever sent it. Its values are not looked at: the fold does, in one pass.
+// Reads the bytes of a complete upload. INVALID_ARGUMENT, with an error for its sender: it is no Update message, or
+// declares no number of examples. Its values are checked later, by the fold, in one pass.
 StatusOr<ArrivedUpdate> ReadUpdate(const Upload::Whole& whole);
 
-// No update of a plan with this aggregation has more bytes.
+// The most bytes of an update of a plan with this aggregation.
 int64_t MostUpdateBytes(const AggregationSpec& spec);
 
-// Why nothing of so many bytes is begun, `what` being "an update"; "": it may be. Announced sizes are bounded before
-// any memory is reserved.
+// Why an upload of so many bytes is refused, `what` being "an update"; "": it is not. Announced sizes are checked
+// before any memory is reserved.
 std::string WrongSize(std::string_view what, int64_t bytes, int64_t most);
 
-// The writer of a submission that is refused, for `reason`.
+// A writer that reports a refusal, for `reason`.
 std::unique_ptr<ChunkWriter> RefusedWriter(std::string reason);
 
-// Thread-safe.
+// The uploads under way of one owner. Thread-safe.
 class Intake {
  public:
-  // Files of uploads beyond `staging_bytes` lie in `folder`. `stopped`: whether the owner may go on with what is cut
-  // off now, so that it is asked for again and not refused; null: never. `tracer` may be null.
+  // Uploads beyond `staging_bytes` are in files in `folder`. `stopped`: whether the owner may resume, so that
+  // interrupted uploads are requested again and not refused; null: never. `tracer` may be null.
   Intake(std::string folder, int64_t staging_bytes, std::function<bool()> stopped = nullptr, Tracer* tracer = nullptr)
       : staging_(std::move(folder), staging_bytes), stopped_(std::move(stopped)), tracer_(tracer) {}
 
-  // What the owner makes of a whole submission: on the thread that brought its last bytes, without a lock of Intake.
-  // Its bytes are valid until `release` is called, or else until it returns.
+  // The owner's handlers of complete submissions, called on the thread of the last bytes, without a lock of Intake. The
+  // bytes are valid until `release` is called, or else until the handler returns.
   using Release = std::function<void()>;
   using TakeUpdate = std::function<StatusOr<SubmitResult>(const Upload::Whole& whole, StatusOr<ArrivedUpdate> update)>;
   using TakePartial = std::function<StatusOr<SubmitResult>(StatusOr<SitePartial> partial,
                                                            std::span<const std::byte> bytes, const Release& release)>;
   using TakeBytes = std::function<StatusOr<SubmitResult>(std::span<const std::byte> bytes)>;
   using TakeState = std::function<StatusOr<SubmitResult>(std::string state)>;
-  // A submission that has begun, or whose fate is known: Cancel reaches it, and Open gives its writer.
+  // A submission that has begun or is already decided. Cancel applies to it, and Open gives its writer.
   class Begun {
    public:
     using Opener = std::function<StatusOr<std::unique_ptr<ChunkWriter>>()>;
     explicit Begun(Opener open) : open_(std::move(open)) {}
     Begun(std::unique_ptr<ChunkWriter> decided) : decided_(std::move(decided)) {}
-    // Once, with no lock held: beyond the budget it opens a file. Errors are Upload::TakeOver's, but for a
-    // cancellation: the writer of that is refused, or UNAVAILABLE where the owner may go on.
+    // Call once, with no lock held: beyond the budget it opens a file. Errors as Upload::TakeOver, except for a
+    // cancellation: its writer reports a refusal, or the error is UNAVAILABLE if the owner may resume.
     StatusOr<std::unique_ptr<ChunkWriter>> Open() && { return open_ ? open_() : std::move(decided_); }
 
    private:
     Opener open_;
     std::unique_ptr<ChunkWriter> decided_;
   };
-  // Each begins what is known as `key` (an update as its task, or a later step of it), or takes over the upload that is
-  // on its way.
+  // Each begins the upload with this `key` (for an update its task, or a later step of it), or takes over the one that
+  // is under way.
   Begun BeginUpdate(const Submission& submission, TakeUpdate take);
-  // A partial sum that cannot be right is its site's fault and no client's: that process is not trusted any more. Its
-  // sums go to `files`, which must outlive this; null: to memory.
+  // An invalid partial sum is its site's fault, not its clients': that process is not trusted any more. Its sums go to
+  // `files`, which must outlive this; null: to memory.
   Begun BeginPartial(const std::string& key, const Caller& site, const Submission& submission, AggregationSpec spec,
                      int64_t base_version, TakePartial take, SumFiles* files = nullptr);
   Begun BeginBytes(const std::string& key, const Submission& submission, TakeBytes take);
   Begun BeginState(const std::string& key, const Submission& submission, TakeState take);
-  // Whose partial sum was refused.
+  // Sites whose partial sum was refused.
   const DistrustedSites& distrusted() const { return distrusted_; }
 
-  // The task is resolved without it, for `reason`; does nothing where nothing of it is on its way.
+  // Cancels an upload, if any is under way, because its task was resolved without it, for `reason`.
   void Cancel(const std::string& key, const std::string& reason);
   void CancelAll(const std::string& reason);
 
@@ -110,12 +110,12 @@ class Intake {
   Begun Begin(const std::string& key, const Submission& submission, TakeWhole take);
   StatusOr<SubmitResult> End(const std::string& key, Upload& upload, int64_t writer, const Digest& identity,
                              const TakeWhole& take);
-  // Of a submission that was cancelled.
+  // The result for a cancelled submission.
   StatusOr<SubmitResult> ResultOf(const Status& cancelled) const;
-  // Cancels the upload. Its memory is free at once, and a file with the next call that holds no lock.
+  // Cancels the upload. Its memory is freed at once, a file with the next call that holds no lock.
   void Discard(Upload& upload, const std::string& reason) EXCLUDES(mutex_);
   void CloseDiscarded() EXCLUDES(mutex_);
-  // Null: none of this key, or, where `only` is given, another one.
+  // Null: there is no upload of this key, or not `only` if that is given.
   std::shared_ptr<Upload> Remove(const std::string& key, const Upload* only = nullptr);
 
   Staging staging_;

@@ -18,8 +18,8 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "reports are kept as in memory");
 
-// What stands before the columns of a report and its update; and, with the length of its site's name and that name,
-// before a partial, where eight bytes of zero follow.
+// The head before a report's columns and update. Before a partial sum it is followed by eight zero bytes, the length of
+// its site's name, and that name.
 struct Head {
   char magic[8] = {'R', 'V', 'R', 'E', 'P', 'T', '0', '2'};
   std::array<uint8_t, 32> base{};
@@ -56,7 +56,7 @@ KeptReport WithoutHead(std::string_view file) {
   return {.base = {head.base}, .measured = {}, .update = {}};
 }
 
-// Takes the seconds of training off, which stand behind the head of an earlier report, and as 0 behind a partial's.
+// Removes the training seconds, which follow the head of an earlier report; after a partial sum's head they are 0.
 bool TakeSeconds(std::string_view& rest, TaskResult& measured) {
   double seconds = 0;
   if (rest.size() < sizeof(seconds)) return false;
@@ -79,7 +79,7 @@ StatusOr<KeptReport> TakeHead(std::string file, bool is_partial, const std::stri
   return report;
 }
 
-// Whether a file holds these already, whole: who counts what another process has left brings the bytes that lie there.
+// Whether a file has exactly these bytes: a report that is recovered from a file is stored again with the same bytes.
 bool Holds(FileSystem& fs, const std::string& path, std::initializer_list<std::string_view> pieces) {
   if (!fs.Exists(path)) return false;
   const StatusOr<std::string> file = ReadSealedFile(fs, path);
@@ -92,7 +92,7 @@ bool Holds(FileSystem& fs, const std::string& path, std::initializer_list<std::s
   return rest.empty();
 }
 
-// A name that PathOf gives, or that of a partial. Anything else is somebody else's.
+// Whether PathOf gives such a name, for an update or a partial sum. All others are foreign.
 bool IsReport(std::string_view name) {
   const std::string_view ending = name.substr(std::min(name.size(), kDigits));
   return (ending == kEnding || ending == kPartialEnding) &&
@@ -172,8 +172,8 @@ std::string ReportStore::PathOf(const TaskId& task) const {
   return JoinPath(folder_, Sha256Of(task).Hex().substr(0, kDigits) + std::string(kEnding));
 }
 
-// The first one makes the folder, which others may rely on only once it is in its parent for good. What is there needs
-// no room, which a full disk has not; that it was renamed may not have been synced by whoever did it.
+// The first file creates the folder, on which others may rely only once it is durable in its parent. A file that exists
+// needs no room, even on a full disk; but the process that renamed it may not have synced that.
 Status ReportStore::Write(const std::string& path, std::initializer_list<std::string_view> pieces) {
   if (Holds(fs_, path, pieces)) return fs_.SyncFolder(folder_);
   {

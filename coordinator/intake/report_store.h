@@ -1,5 +1,5 @@
 // Store of accepted updates and sites' partial sums on disk, from before their acknowledgement until their version is
-// written (server.checkpoint_reports). A coordinator that dies loses none that it has acknowledged.
+// written (server.checkpoint_reports). So a coordinator that fails loses none that it has acknowledged.
 //
 //   whole ──→ Keep ──→ folded, acknowledged ──→ its attempt is written ──→ Remove
 //                └──→ (the process dies) ──→ TakeLeft: the next one offers the tasks again ──→ Read, folded
@@ -29,52 +29,52 @@ namespace rivulet {
 
 struct KeptReport {
   Digest base;          // the model that it was trained from
-  TaskResult measured;  // as its site stated it; nothing of a partial, whose records have it
-  std::string update;   // as it was sent
+  TaskResult measured;  // as its site reported it; empty for a partial sum, whose records contain it
+  std::string update;   // the original bytes
 };
 
-// A partial on disk, by what tells it apart.
+// Identity of a stored partial sum.
 struct KeptPartial {
   std::string path;
-  std::string site;           // who brought it
-  std::vector<TaskId> tasks;  // that are folded in it
+  std::string site;           // its sender
+  std::vector<TaskId> tasks;  // all tasks in the sum
 };
 
 class ReportStore {
  public:
-  // Finds what a process before this one has left; makes nothing. `fs` must outlive this.
+  // Finds the files of an earlier process; creates nothing. `fs` must outlive this.
   ReportStore(FileSystem& fs, const std::string& run_folder);
-  // Of a run that is over, or goes: its reports and the folder that they lie in. What else is in it stays, and so does
-  // the folder with it.
+  // Removes the reports and their folder of a run that is over or removed. Other files stay, and the folder then stays
+  // too.
   static void RemoveAll(FileSystem& fs, const std::string& run_folder);
-  // Reads whose partials the process before has left, as their files' names do not tell. Why some cannot be counted: a
-  // sentence for each that is damaged, which goes.
+  // Reads the partial sums of an earlier process, since their files' names do not show their sites. Removes damaged
+  // ones, and gives an error for each.
   std::vector<std::string> FindPartials();
 
-  // RESOURCE_EXHAUSTED: the disk is full, and nothing of it is there.
+  // Stores an update. RESOURCE_EXHAUSTED: the disk is full, and nothing is stored.
   Status Keep(const TaskId& task, const Digest& base, const TaskResult& measured, std::string_view update);
-  // The same of a partial of these tasks, which all start from `base`; `partial` as its site has sent it.
+  // Stores a partial sum of these tasks, which all start from `base`; `partial` is as sent by its site.
   StatusOr<KeptPartial> KeepPartial(const std::string& site, std::span<const TaskId> tasks, const Digest& base,
                                     std::string_view partial);
-  // DATA_LOSS: damaged. NOT_FOUND.
+  // DATA_LOSS: damaged. NOT_FOUND: not stored.
   StatusOr<KeptReport> Read(const TaskId& task) const;
   StatusOr<KeptReport> Read(const KeptPartial& partial) const;  // its bytes as `update`
-  // Its report, and the partial that it is in. What cannot be removed now is removed at the next start that finds its
-  // task written.
+  // Removes the task's report, and the partial sum that contains it. A file that cannot be removed now is removed by
+  // the next process, once that finds its task written.
   void Remove(const TaskId& task);
   void Remove(const KeptPartial& partial);
 
-  // True, once: the process before this one has left a report of this task.
+  // True, once: an earlier process stored a report of this task.
   bool TakeLeft(const TaskId& task);
-  // Once: the partial that it has left, now that this was called for each of its tasks.
+  // Once, on the call for the last of its tasks: the partial sum that an earlier process stored.
   std::optional<KeptPartial> TakeLeftPartial(const TaskId& task);
-  // Those that nobody asked for: their tasks are in versions that are written, or in none that will be.
+  // Removes reports that were not taken: their tasks are in written versions, or in none that will be made.
   void RemoveLeft();
 
  private:
-  // What lies there of one partial.
+  // A stored partial sum.
   struct Partial : KeptPartial {
-    std::set<TaskId> awaited;  // of one that was left: tasks that were not asked for yet
+    std::set<TaskId> awaited;  // for one of an earlier process: tasks that were not taken yet
   };
   std::string PathOf(const TaskId& task) const;
   Status Write(const std::string& path, std::initializer_list<std::string_view> pieces);

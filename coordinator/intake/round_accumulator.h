@@ -10,7 +10,7 @@
 
 namespace rivulet {
 
-// Thread-safe.
+// Accumulator of updates. Thread-safe.
 class RoundAccumulator {
  public:
   explicit RoundAccumulator(std::unique_ptr<Aggregation> aggregation) : aggregation_(std::move(aggregation)) {}
@@ -18,12 +18,12 @@ class RoundAccumulator {
   // As Aggregation::Take, with the weights that the update declares: checks, measures and adds in one pass. A refused
   // update leaves no trace.
   StatusOr<Aggregation::Taken> Take(const UpdateView& update);
-  // As Aggregation::Merge, and FAILED_PRECONDITION after Close; `fold_seconds` were spent by the site that made the
-  // partial.
+  // As Aggregation::Merge, and FAILED_PRECONDITION after Close. `fold_seconds`: the time of the site that made the
+  // sum.
   Status Merge(Partial&& partial, double fold_seconds);
   // The finished sum. Call it once, after the last fold.
   std::unique_ptr<Aggregation> Close();
-  double fold_seconds() const;  // so far, of all folds
+  double fold_seconds() const;  // of all folds so far
 
  private:
   mutable Mutex mutex_;

@@ -9,15 +9,15 @@
 namespace rivulet {
 namespace {
 
-// What is beside sums and records: the header's fields of parts and scalars, the heads of sections.
+// Bytes besides sums and records: the header's fields of parts and scalars, the heads of sections.
 constexpr int64_t kFramingBytes = 1 << 20;
 constexpr int64_t kBytesOfATaskInTheHeader = 1032;
 
-// A part that an update left out weighs nothing, and the record does not say whether it did, but where that follows
-// from what it declares.
+// A part that an update omits has no weight. The record shows that only if it follows from the declared
+// scalars.
 bool IsCounted(const PartSpec& part) { return !part.optional || part.only_where.has_value(); }
 
-// What each update may weigh was checked where it was folded, by its own site. It is checked again: weights bound the
+// Each update's weight was checked by the site that aggregated it. It is checked again, because weights bound the
 // sums.
 Status CheckWeights(const AggregationSpec& spec, const SitePartial& site) {
   std::vector<int64_t> weighed(spec.parts.size());
@@ -63,7 +63,7 @@ int64_t MostSitePartialBytes(const AggregationSpec& spec) {
   const int64_t tasks = spec.updates_per_version;
   int64_t sums = 0;
   for (const PartSpec& part : spec.parts) {
-    // Eight bytes a sum; or, of a rule that needs all updates, four a value and twelve an update.
+    // Eight bytes per sum; or, for a rule that needs all updates, four per value and twelve per update.
     sums += part.elements * 8 + tasks * (IsUpdatesRule(spec.rule) ? part.elements * 4 + 12 : 0);
   }
   const int64_t crcs = sums / (1 << 20) * 4;
@@ -71,7 +71,7 @@ int64_t MostSitePartialBytes(const AggregationSpec& spec) {
          sums + crcs;
 }
 
-// In the order of what is cheap: no sum is read before it is known whose it is.
+// Cheap checks come first: no sum is read before its tasks are known.
 StatusOr<SitePartial> ReadSitePartial(std::span<const std::byte> bytes, const AggregationSpec& spec,
                                       int64_t base_version, SumFiles* files) {
   SitePartial site;

@@ -17,15 +17,15 @@ struct SitePartial {
   std::vector<TaskRecord> records;  // of its tasks, each once
 };
 
-// More than so many bytes no partial of the spec has.
+// The most bytes of a partial sum of this spec.
 int64_t MostSitePartialBytes(const AggregationSpec& spec);
 
-// Of the bytes of a whole upload: records (federated/updates/task_records.h), then a partial. Whoever sends it speaks
-// for many clients, and none of their updates can be looked at any more; what can be told is that it is of this spec
-// and starts from `base_version`, that it holds the tasks of its records and no other, that weights and scalars are
-// exactly those that its records declare, and that no sum is beyond what such weights can give. INVALID_ARGUMENT,
-// DATA_LOSS: a sentence for whoever sent it. RESOURCE_EXHAUSTED: no room on disk for the updates of a rule that needs
-// all of them, or for sums that go to `files`; null: to memory.
+// Reads a complete upload: records (federated/updates/task_records.h), then a partial sum. Its sender vouches for
+// many clients, and their single updates cannot be checked any more. The checks: the sum is of this spec, starts
+// from `base_version` and contains exactly the tasks of its records; weights and scalars equal the declared ones;
+// no sum exceeds the bound of such weights. INVALID_ARGUMENT, DATA_LOSS: an error for the sender.
+// RESOURCE_EXHAUSTED: the disk is full, for a rule that stores all updates, or for sums in `files`; null: in
+// memory.
 StatusOr<SitePartial> ReadSitePartial(std::span<const std::byte> bytes, const AggregationSpec& spec,
                                       int64_t base_version, SumFiles* files = nullptr);
 

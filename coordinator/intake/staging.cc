@@ -60,7 +60,7 @@ Status NotWritten(int error) {
   }
 }
 
-// What is left of `parts` behind their first `bytes` bytes.
+// The rest of `parts` after their first `bytes` bytes.
 std::span<iovec> Behind(std::span<iovec> parts, size_t bytes) {
   while (!parts.empty() && bytes >= parts.front().iov_len) {
     bytes -= parts.front().iov_len;
@@ -80,8 +80,8 @@ class SpooledBytes : public StagedBytes {
     Unmap();
     close(fd_);
   }
-  // A message comes in many pieces, and a call of the system for each would cost more than the bytes do: pages that are
-  // written in parts are begun several times.
+  // A message comes in many pieces. A system call for each would cost more than copying the bytes, because partially
+  // written pages are started several times.
   Status AppendPieces(std::span<const std::span<const std::byte>> pieces) override {
     Unmap();
     std::vector<iovec> left;
@@ -99,7 +99,7 @@ class SpooledBytes : public StagedBytes {
     }
     return absl::OkStatus();
   }
-  // The file keeps its length: what is written next overwrites the rest.
+  // The file keeps its length: the next write overwrites the rest.
   void Truncate(int64_t size) override {
     RIVULET_CHECK(size >= 0 && static_cast<size_t>(size) <= size_);
     Unmap();
@@ -131,8 +131,8 @@ class SpooledBytes : public StagedBytes {
 
 }  // namespace
 
-// A file without a name goes with its descriptor, however the process ends, and nobody has to find and remove what a
-// crash has left.
+// A file without a name is removed with its descriptor, however the process ends, so a crash leaves nothing to clean
+// up.
 StatusOr<int> OpenUnlinked(const std::string& folder) {
   int fd = open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (fd < 0) {  // not every file system has O_TMPFILE
@@ -160,8 +160,8 @@ Staging::~Staging() {
   for (const Buffer& buffer : free_) munmap(buffer.data, buffer.capacity);
 }
 
-// All of an update's room at once: one that begins in memory and outgrows the budget half way would have to be moved,
-// or two would wait for each other's room.
+// Reserves all of an update's room at once: an upload that starts in memory and exceeds the budget later would have to
+// be moved, or two would wait for each other's room.
 StatusOr<std::unique_ptr<StagedBytes>> Staging::Reserve(int64_t bytes) {
   RIVULET_CHECK(bytes > 0);
   if (const Buffer buffer = Take(static_cast<size_t>(bytes)); buffer.data != nullptr) {
@@ -184,15 +184,15 @@ int64_t Staging::spilled() const {
 }
 
 // Buffers are kept for the next update within the same budget. Fresh pages would cost a fault for every 4 KiB of every
-// update; but what is kept gives way before an upload is sent to disk.
+// update; but kept buffers are freed before an upload goes to disk.
 Staging::Buffer Staging::Take(size_t bytes) {
   constexpr size_t kPage = 4096;
   const size_t capacity = (bytes + kPage - 1) / kPage * kPage;
   MutexLock lock(mutex_);
-  // The updates of a run are all of about one size, so one that fits usually lies there.
+  // The updates of a run have similar sizes, so a fitting buffer is usually there.
   for (size_t i = 0; i < free_.size(); ++i) {
     const Buffer buffer = free_[i];
-    // A buffer more than twice too large would waste what it holds back from others.
+    // A buffer more than twice too large would withhold memory from others.
     if (buffer.capacity < capacity || buffer.capacity > 2 * capacity) continue;
     free_[i] = free_.back();
     free_.pop_back();

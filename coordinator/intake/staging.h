@@ -14,27 +14,27 @@
 
 namespace rivulet {
 
-// The bytes of one upload as they arrive. Not thread-safe. Gives its memory or disk back when destroyed.
+// The bytes of one upload as they arrive. Not thread-safe. Frees its memory or disk space when destroyed.
 class StagedBytes {
  public:
   virtual ~StagedBytes() = default;
-  // These, in their order. RESOURCE_EXHAUSTED: the disk is full, or no file may be so long; what was
-  // appended before stays, of these too.
+  // Appends these in order. RESOURCE_EXHAUSTED: the disk is full, or the file would be too long; bytes that were
+  // appended before the failure stay.
   virtual Status AppendPieces(std::span<const std::span<const std::byte>> pieces) = 0;
   Status Append(std::span<const std::byte> bytes) { return AppendPieces({&bytes, 1}); }
-  // Forgets what was appended after the first `size` bytes, at most all of it.
+  // Drops all bytes after the first `size`, which is at most the current size.
   virtual void Truncate(int64_t size) = 0;
   virtual int64_t size() const = 0;
-  virtual bool on_disk() const = 0;  // its end frees a file and not memory
+  virtual bool on_disk() const = 0;  // its destruction frees a file, not memory
   // All bytes appended so far, valid until the next Append or Truncate, or the end of this object.
   virtual StatusOr<std::span<const std::byte>> View() = 0;
 };
 
-// The descriptor of a new file without a name in `folder`, which goes with the descriptor. RESOURCE_EXHAUSTED: no room
-// on the disk or among descriptors.
+// The descriptor of a new file without a name in `folder`; closing it removes the file. RESOURCE_EXHAUSTED: the disk is
+// full, or no descriptors are left.
 StatusOr<int> OpenUnlinked(const std::string& folder);
 
-// Thread-safe; must outlive what it gives.
+// Memory budget and spill files for uploads. Thread-safe; must outlive the objects that it gives.
 class Staging {
  public:
   // `open` makes the files; tests replace it.
@@ -42,9 +42,9 @@ class Staging {
           std::function<StatusOr<int>(const std::string& folder)> open = OpenUnlinked);
   ~Staging();
 
-  // Room for an upload of `bytes` bytes (at least 1). Opens a file beyond the budget, so no lock is held by the caller.
+  // Reserves an upload of `bytes` bytes (at least 1). May open a file, so the caller must hold no lock.
   StatusOr<std::unique_ptr<StagedBytes>> Reserve(int64_t bytes);
-  int64_t memory_in_use() const;  // of uploads; buffers kept for the next are not counted
+  int64_t memory_in_use() const;  // of uploads, without buffers that are kept for later ones
   int64_t spilled() const;        // uploads that went to disk so far
 
  private:

@@ -5,13 +5,13 @@
 
 namespace rivulet {
 
-// A connection that broke without being noticed may still hold a writer. Each taking over gets the next number, and
-// bytes are accepted only from the holder of the latest, so two connections never interleave and the newer one need not
-// wait for the older one's time-out. Who sends other bytes need not be told apart: their blocks have other CRCs.
+// An unnoticed broken connection may still have a writer. Each takeover gets the next number, and bytes are accepted
+// only from the holder of the latest. So two connections never interleave, and the newer one need not wait for the
+// older one's time-out. A sender of other bytes is no special case: its blocks have other CRCs.
 StatusOr<Upload::Turn> Upload::TakeOver(const Submission& submission) {
   int64_t writer = 0;
   Bytes bytes;
-  std::unique_ptr<StagedBytes> freed;  // without the lock
+  std::unique_ptr<StagedBytes> freed;  // freed without the lock
   {
     MutexLock lock(mutex_);
     writer = ++writer_;
@@ -47,7 +47,7 @@ Status Upload::PutBack(Bytes bytes) {
   MutexLock lock(mutex_);
   at_work_ = false;
   idle_.NotifyAll();
-  if (cancelled_) return Aborted("{}", reason_);  // the parameter goes after the lock
+  if (cancelled_) return Aborted("{}", reason_);  // the parameter is destroyed after the lock
   bytes_ = std::move(bytes);
   return absl::OkStatus();
 }
@@ -87,7 +87,7 @@ Status Upload::WritePieces(int64_t writer, std::span<const std::span<const std::
     at_work_ = true;
   }
   const Status status = bytes.staged->AppendPieces(pieces);
-  // A full disk may have taken a part.
+  // A full disk may have taken some of the bytes.
   size_t taken = static_cast<size_t>(bytes.staged->size() - before);
   for (const std::span<const std::byte> piece : pieces) {
     bytes.crcs.Append(piece.first(std::min(piece.size(), taken)));
@@ -97,8 +97,8 @@ Status Upload::WritePieces(int64_t writer, std::span<const std::span<const std::
   return status;
 }
 
-// From here on the bytes are read without the lock, so nothing may change or free them: no writer, and no cancellation
-// either. Release does, when they are folded.
+// From here on the bytes are read without the lock, so no writer and no cancellation may change or free them. Release
+// does that, after the fold.
 StatusOr<Upload::Whole> Upload::Complete(int64_t writer, const Digest& identity) {
   MutexLock lock(mutex_);
   RIVULET_RETURN_IF_ERROR(CheckTurn(writer));

@@ -24,7 +24,7 @@ StatusOr<double> Declared(const Scalars& declared, const std::string& name) {
 
 bool IsCount(double value) { return value >= 0 && value <= 0x1p53 && value == std::floor(value); }
 
-// Of n sorted values, that of rank ceil(percent / 100 · n), counted from 1.
+// The value of rank ceil(percent / 100 · n) among n sorted values, counted from 1.
 double Percentile(const std::vector<double>& sorted, int64_t percent) {
   const int64_t n = std::ssize(sorted);
   return sorted[static_cast<size_t>(std::max<int64_t>((percent * n + 99) / 100, 1) - 1)];
@@ -80,7 +80,7 @@ StatusOr<Measures> MeasuresOfSums(const AggregationSpec& spec, const Scalars& su
   return MeasuresOf(spec, declared);
 }
 
-// Sorted first: sums of doubles depend on their order.
+// Sorted first, because sums of doubles depend on their order.
 Measures Distribution(std::span<const Measures* const> clients) {
   std::map<std::string, std::vector<double>> values;
   for (const Measures* client : clients) {

@@ -11,7 +11,7 @@
 namespace rivulet {
 namespace {
 
-// Of a lease whose attempt is closed.
+// How a lease of a closed attempt ended.
 TaskEnd EndOf(const Lease& lease) {
   switch (lease.state) {
     case Lease::State::kFolded:
@@ -48,7 +48,7 @@ ClientRoundRow RowOf(const ClosedAttempt& attempt, const ClosedAttempt::ClosedTa
   return row;
 }
 
-// In the order of names, which is that of rows.
+// Tasks in the order of names, as in the rows.
 std::vector<const ClosedAttempt::ClosedTask*> InOrder(const ClosedAttempt& attempt) {
   std::vector<const ClosedAttempt::ClosedTask*> tasks;
   tasks.reserve(attempt.tasks.size());
@@ -79,7 +79,7 @@ std::vector<std::pair<std::string, TaskOutcome>> LastWords(const ClosedAttempt& 
   return outcomes;
 }
 
-// What a cohort has measured: each client's own, and over all of them.
+// Adds a cohort's measures: those of each client and those over all.
 void AddMeasures(const ClosedAttempt& attempt, const AttemptEnd& end,
                  std::span<const ClosedAttempt::ClosedTask* const> tasks, AttemptRecord& record) {
   const auto add = [&](const char* scope, const std::string& client_id, const Measures& measures) {
@@ -105,10 +105,10 @@ void AddMeasures(const ClosedAttempt& attempt, const AttemptEnd& end,
   add("federated", "", Distribution(clients));
 }
 
-// What the graphs of a training have declared. A client's task follows its earlier one.
+// Adds the values that graphs of a training declared. A client's later task replaces its earlier one.
 void AddDeclared(const ClosedAttempt& attempt, std::span<const ClosedAttempt::ClosedTask* const> tasks,
                  AttemptRecord& record) {
-  // As of most plans; a thousand names would be put in order for nothing.
+  // As in most plans; sorting a thousand names would be wasted.
   if (std::ranges::all_of(tasks, [](const auto* task) { return task->facts.measures.empty(); })) return;
   std::map<std::string_view, const Measures*> clients;
   for (const ClosedAttempt::ClosedTask* task : tasks) {
@@ -122,7 +122,7 @@ void AddDeclared(const ClosedAttempt& attempt, std::span<const ClosedAttempt::Cl
   }
 }
 
-// Where a device trained: how.
+// Adds the settings of devices that trained.
 void AddDevice(const ClosedAttempt& attempt, std::span<const ClosedAttempt::ClosedTask* const> tasks,
                AttemptRecord& record) {
   int64_t lanes = 0, tf32 = 0;
@@ -159,10 +159,10 @@ RoundRow RoundOf(const ClosedAttempt& attempt, const AttemptEnd& end) {
     round.noise_multiplier = end.spend->noise_multiplier;
     round.sampling_rate = end.spend->sampling_rate;
     round.delta = end.spend->delta;
-    if (std::isfinite(end.spend->epsilon)) round.epsilon = end.spend->epsilon;  // infinite: nothing bounds it
+    if (std::isfinite(end.spend->epsilon)) round.epsilon = end.spend->epsilon;  // infinite: it is unbounded
     if (std::isfinite(end.spend->participant_epsilon)) round.participant_epsilon = end.spend->participant_epsilon;
   }
-  // Summed exactly, so that no order can be seen.
+  // Summed exactly, so that the order has no effect.
   WideSum loss_sum;
   int64_t loss_examples = 0;
   for (const auto& [lease, facts] : attempt.tasks) {
@@ -193,8 +193,8 @@ RoundRow RoundOf(const ClosedAttempt& attempt, const AttemptEnd& end) {
   return round;
 }
 
-// Rows are made at the end and not as things happen: one transaction then tells a whole attempt or nothing of it, and
-// no reader sees half a round.
+// Rows are made at the end, not as events happen: one transaction holds a whole attempt or nothing of it, and no reader
+// sees half a round.
 AttemptRecord RowsOf(const ClosedAttempt& attempt, const AttemptEnd& end) {
   return RowsOf(attempt, end, RoundOf(attempt, end));
 }
@@ -246,7 +246,7 @@ std::vector<EventRow> EventsOf(const ClosedAttempt& attempt, const AttemptEnd& e
   };
   const std::string enough = EnoughWithout(attempt.kind);
   int64_t late = 0;
-  std::vector<const Lease*> lost;  // few, as a rule: no others are put in order
+  std::vector<const Lease*> lost;  // usually few, so only these are sorted
   for (const auto& [lease, facts] : attempt.tasks) {
     if (lease.reason == enough) {
       ++late;

@@ -10,11 +10,11 @@
 namespace rivulet {
 namespace {
 
-// What most tasks have not: behind these bits, and a bit for each column of the result, stands what there is of it, in
-// this order.
+// Fields that most tasks lack. These bits, and one for each column of the result, precede the fields that are present,
+// in this order.
 enum Has : uint16_t {
-  kTaskName = 1u << 0,  // another than follows from attempt, client and ordinal
-  kSite = 1u << 1,      // another than the task's before
+  kTaskName = 1u << 0,  // differs from the name by attempt, client and ordinal
+  kSite = 1u << 1,      // differs from the previous task's
   kVia = 1u << 2,
   kStep = 1u << 3,
   kExpires = 1u << 4,
@@ -71,7 +71,7 @@ class Unpacker {
   std::string_view from_;
 };
 
-// Whether it is NameOf these.
+// Whether the name is NameOf these arguments.
 bool Follows(std::string_view name, std::string_view stem, std::string_view client_id, uint16_t ordinal) {
   char digits[8];
   const auto [end, error] = std::to_chars(digits, digits + sizeof(digits), ordinal);
@@ -90,7 +90,7 @@ std::string NameOf(std::string_view stem, std::string_view client_id, uint16_t o
   return name.append(stem).append(client_id).append("-").append(number);
 }
 
-// How the names of most of its tasks begin; "" where it has none.
+// The common prefix of its tasks' names; "" if it has no tasks.
 std::string StemOf(const ClosedAttempt& attempt) {
   const std::string name = TaskIdOf(attempt.run_id, {attempt.kind, attempt.round, attempt.number, "", 0});
   return name.substr(0, name.size() - std::string_view("-0").size());

@@ -17,7 +17,7 @@ class PackedTasks {
  public:
   PackedTasks() = default;
   explicit PackedTasks(const ClosedAttempt& attempt);  // of its tasks
-  // As they were, of the attempt that they were taken from.
+  // The original tasks of the attempt that was packed.
   std::vector<ClosedAttempt::ClosedTask> Unpack(const ClosedAttempt& attempt) const;
   bool empty() const { return count_ == 0; }
   size_t size() const { return count_; }

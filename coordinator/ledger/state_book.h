@@ -18,17 +18,17 @@ class StateBook {
  public:
   explicit StateBook(std::string run_id) : run_id_(std::move(run_id)) {}
 
-  // Later ones come later; the newest again changes nothing, nor does a task of another run.
+  // Records an aggregated task, in order. The newest one again changes nothing, nor does a task of another run.
   void Folded(const TaskId& task);
-  // Its state was lost: it begins anew.
+  // Its state was lost: its next task starts without one.
   void Lost(const std::string& client_id) { newest_.erase(client_id); }
-  // "": it has none yet.
+  // "": it has no state yet.
   TaskId Of(const std::string& client_id) const;
 
-  // From now on states are asked for as they were when version `oldest` was made, and later ones; nothing: the newest
-  // alone. What was superseded before that is forgotten, and what is superseded from now on is not.
+  // Keeps the states as of version `oldest` and later ones from now on; nullopt: only the newest. Drops states that
+  // were superseded before that version; later superseded ones are kept.
   void AskedFrom(std::optional<int64_t> oldest);
-  // As when `version` was made, which AskedFrom allows; "": it had none.
+  // The state at the time of version `version`, which AskedFrom permits; "": it had none.
   TaskId AsOf(const std::string& client_id, int64_t version) const;
 
  private:
@@ -42,7 +42,7 @@ class StateBook {
   std::unordered_map<std::string, Place> newest_;
   std::optional<int64_t> oldest_;
   std::unordered_map<std::string, std::deque<Place>> earlier_;  // ascending; without clients that have none
-  std::deque<std::pair<int64_t, std::string>> superseded_;      // in which round, whose first in earlier_
+  std::deque<std::pair<int64_t, std::string>> superseded_;      // superseding round, and client of the superseded state
 };
 
 }  // namespace rivulet

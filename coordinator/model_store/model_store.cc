@@ -15,7 +15,7 @@ std::string NameOf(int64_t round) { return fmt::format("round-{:06}.safetensors"
 
 constexpr char kPlanName[] = "plan";
 
-// It becomes a folder's name; of a history that somebody has edited it could name any.
+// The id becomes a folder's name; an edited history could otherwise name any folder.
 Status CheckRunId(const std::string& db_path, const std::string& run_id) {
   if (!run_id.empty() && !run_id.starts_with('.') && run_id.find('/') == run_id.npos) return absl::OkStatus();
   return DataLoss("the history '{}' is damaged: '{}' is no id of a run", db_path, run_id);
@@ -42,8 +42,8 @@ ModelStore::ModelStore(FileSystem& fs, const std::string& db_path, std::string r
 
 std::string ModelStore::PathOf(int64_t round) const { return JoinPath(folder_, NameOf(round)); }
 
-// Two processes that write one run would overwrite each other's rounds, and SQLite's locks last for a transaction only.
-// The lock lies beside the models and is the operating system's, so it goes with the process that held it.
+// Two processes that write one run would overwrite each other's rounds, and SQLite's locks last only for a transaction.
+// This lock is beside the models and is the operating system's, so it ends with its process.
 StatusOr<std::unique_ptr<ModelStore>> ModelStore::Open(FileSystem& fs, const std::string& db_path,
                                                        const std::string& run_id, Folder folder,
                                                        std::vector<std::string> broadcasts,
@@ -91,9 +91,9 @@ StatusOr<std::optional<std::string>> ModelStore::ReadPlan(FileSystem& fs, const 
   return std::optional(std::move(bytes));
 }
 
-// Without flats and numbers it is what clients download: they have no use for what the server's optimiser keeps, and it
-// is two models more. Its bytes are a function of run, plan, round and model alone, so that a download that is cut off
-// by a restart goes on in the same bytes.
+// Without flats and numbers it is the clients' download: they do not need the optimiser's state, which has the size of
+// two models. Its bytes are a function of run, plan, round and model alone, so a download that a restart interrupts
+// resumes in the same bytes.
 std::shared_ptr<const ModelFile> ModelStore::FileOf(int64_t round, const ServerState& state, Whose whose) const {
   std::map<std::string, std::string> metadata = metadata_;
   metadata["rivulet.run_id"] = run_id_;
@@ -103,8 +103,8 @@ std::shared_ptr<const ModelFile> ModelStore::FileOf(int64_t round, const ServerS
   return std::make_shared<const ModelFile>(state.model, state.digest, metadata, state.flats);
 }
 
-// A broadcast is part of the version's file, so that it is written, kept, removed and read again with it; its digest
-// follows from its bytes and stands nowhere else.
+// A broadcast is part of the version's file, so it is written, kept, removed and read with it; its digest is computed
+// from its bytes and stored nowhere.
 Status ModelStore::Announce(ServedVersion& version) const {
   const int64_t round = version.row.round;
   version.sent = version.model;
@@ -149,8 +149,8 @@ Status ModelStore::Write(const ServedVersion& version) {
   return status;
 }
 
-// A run must go on from exactly the model that its rows name, or the same seed would no longer give the same bits;
-// whatever differs is refused with the way out.
+// A run must resume from exactly the model in its rows, or the same seed would give other bits; each difference is
+// refused, with a remedy.
 StatusOr<ServedVersion> ModelStore::Load(const ModelRow& row, std::shared_ptr<const ModelLayout> layout,
                                          const ServerOptimizer& optimizer) {
   const auto refuse = [&](std::string_view why) {
@@ -186,8 +186,8 @@ Status ModelStore::CheckFiles(std::span<const ModelRow> rows) const {
   return absl::OkStatus();
 }
 
-// Only at the start of a process, when no commit is under way: then a file without a row is what a crash between the
-// two has left.
+// Only at the start of a process, when no commit is under way: then a file without a row was left by a crash between
+// the two.
 Status ModelStore::RemoveUnnamed(std::span<const ModelRow> rows) {
   RIVULET_ASSIGN_OR_RETURN(const std::vector<std::string> names, fs_.List(folder_));
   for (const std::string& name : names) {
@@ -199,7 +199,7 @@ Status ModelStore::RemoveUnnamed(std::span<const ModelRow> rows) {
   return absl::OkStatus();
 }
 
-// Where folders cannot be locked, a backup begins anew when it misses a file.
+// If folders cannot be locked, a backup starts again when a file is missing.
 bool ModelStore::IsCopied(std::unique_ptr<FolderLock>& removal) const {
   StatusOr<std::unique_ptr<FolderLock>> lock = FolderLock::ToRemove(folder_);
   if (lock.ok()) removal = *std::move(lock);

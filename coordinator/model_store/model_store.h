@@ -23,16 +23,16 @@
 
 namespace rivulet {
 
-// A version, ready to be served: what the server goes on with, its files, its row.
+// A version ready to be served: the server's state, its files, its row.
 struct ServedVersion : ServerState {
-  // What clients start from, and its digest: the model, or what they make of it where it travels by a codec that
-  // rounds; and then the bytes that it travels as.
+  // The model that clients start from, and its digest: the version's model, or its decoded form if the download codec
+  // rounds; and the bytes of the download.
   std::shared_ptr<const Model> sent;
   Digest sent_digest;
   std::shared_ptr<const std::string> encoded;  // null: `file`
   std::shared_ptr<const ModelFile> file;       // of the model alone, in its own memory
-  std::shared_ptr<const ModelFile> whole;      // as it is written: with what the server keeps
-  // What clients read of it beside the model, and the digest of its bytes: float32 in wire order, in `flats`.
+  std::shared_ptr<const ModelFile> whole;      // as written: with the server's own state
+  // A part that clients read beside the model, and the digest of its bytes: float32 in wire order, in `flats`.
   struct Broadcast {
     std::string name;  // "c": the flat "server/c"
     Digest digest;
@@ -41,48 +41,48 @@ struct ServedVersion : ServerState {
   ModelRow row;
 };
 
-// Owned by one coordinator; not thread-safe but where it says so. While it lives, no other process can own the run.
+// Store of one coordinator's models; not thread-safe except where noted. While it lives, it alone owns the run.
 class ModelStore {
  public:
   enum class Folder { kNew, kStored };
-  // Makes the folder, of a new run, and takes the run's lock. `db_path` is History::real_path. UNAVAILABLE: another
-  // process owns the run. DATA_LOSS: an id that is no folder's name. FAILED_PRECONDITION: a stored run's folder is not
-  // there (the history was copied or renamed without it). Otherwise as `fs` says (a read-only folder, a full disk).
-  // `broadcasts`: names of what clients read of each version beside the model, all kept by its server. `metadata`: what
-  // each file says beside the run, the round and its model's own.
+  // Makes a new run's folder, and takes the run's lock. `db_path` is History::real_path. UNAVAILABLE: another process
+  // owns the run. DATA_LOSS: the id cannot be a folder's name. FAILED_PRECONDITION: a stored run's folder is missing
+  // (the history was copied or renamed without it). Other errors are those of `fs` (a read-only folder, a full disk).
+  // `broadcasts`: names of the parts that clients read beside the model, all kept by its server. `metadata`: entries
+  // for each file besides run, round and the model's own.
   static StatusOr<std::unique_ptr<ModelStore>> Open(FileSystem& fs, const std::string& db_path,
                                                     const std::string& run_id, Folder folder,
                                                     std::vector<std::string> broadcasts = {},
                                                     std::map<std::string, std::string> metadata = {});
 
-  // From now on versions travel so; null: as they are. Whatever of a codec is drawn is drawn by the seed.
+  // Sets the codec of versions from now on; null: none. Its random numbers come from the seed.
   void SendBy(std::unique_ptr<const Download> download, uint64_t seed);
 
-  // What every client of the run gets, and gets again when it is resumed; survives a crash after OK.
+  // Stores the plan for the run's clients, also after it is resumed; after OK it survives a crash.
   Status WritePlan(std::string_view bytes);
-  // The bytes that a run's folder keeps, from any process; nothing: it keeps none. DATA_LOSS: they are not those of
-  // `digest`, in hexadecimal digits.
+  // The stored plan, for any process; nullopt: none is stored. DATA_LOSS: its digest is not `digest`, given in
+  // hexadecimal digits.
   static StatusOr<std::optional<std::string>> ReadPlan(FileSystem& fs, const std::string& db_path,
                                                        const std::string& run_id, const std::string& digest);
 
-  // What a version is in its file and its row, without writing anything; from any thread. FAILED_PRECONDITION: it
-  // cannot travel as SendBy says.
+  // A version with its files and row, without writing anything; callable on any thread. FAILED_PRECONDITION: the codec
+  // of SendBy cannot encode it.
   StatusOr<ServedVersion> Describe(int64_t round, ServerState state) const;
-  // Writes its file, the model and what the server keeps beside it, so that it survives a crash; after an error nothing
-  // of it is left.
+  // Writes the version's file, with the model and the server's own state; after OK it survives a crash, after an error
+  // nothing of it is left.
   Status Write(const ServedVersion& version);
-  // FAILED_PRECONDITION: the row's file is missing, damaged, another model than the row says, without what `optimizer`
-  // goes on with, or as in Describe.
+  // FAILED_PRECONDITION: the row's file is missing, damaged, has another model than the row, or lacks the state that
+  // `optimizer` needs; or as in Describe.
   StatusOr<ServedVersion> Load(const ModelRow& row, std::shared_ptr<const ModelLayout> layout,
                                const ServerOptimizer& optimizer);
-  // FAILED_PRECONDITION: the file of a row with a path is not there.
+  // FAILED_PRECONDITION: the file of a row with a path is missing.
   Status CheckFiles(std::span<const ModelRow> rows) const;
-  // Removes what a crash has left: model files, and parts of them, of which no row has a path.
+  // Removes files that a crash has left: model files, complete or not, with no row that has their path.
   Status RemoveUnnamed(std::span<const ModelRow> rows);
-  // Whether `name` is that of a version's file, or of one that is being written; anything else is somebody else's.
+  // Whether `name` is that of a version's file, or of one that is being written; all others are foreign.
   static bool IsModelFile(std::string_view name);
   Status Remove(int64_t round);
-  // Whether no file may be removed now, since a backup copies what the history names; otherwise held while files are.
+  // Whether a backup copies the named files now, so that none may be removed; else `removal` holds a lock for removing.
   bool IsCopied(std::unique_ptr<FolderLock>& removal) const;
   bool Has(int64_t round) const { return fs_.Exists(PathOf(round)); }
   const std::string& folder() const { return folder_; }
@@ -91,12 +91,12 @@ class ModelStore {
   ModelStore(FileSystem& fs, const std::string& db_path, std::string run_id, std::vector<std::string> broadcasts,
              std::map<std::string, std::string> metadata);
   std::string PathOf(int64_t round) const;
-  enum class Whose : uint8_t { kClients, kServer };  // the model alone, or with what the server keeps
+  enum class Whose : uint8_t { kClients, kServer };  // the model alone, or with the server's own state
   std::shared_ptr<const ModelFile> FileOf(int64_t round, const ServerState& state, Whose whose) const;
-  Status Announce(ServedVersion& version) const;  // its files and broadcasts, of its state
+  Status Announce(ServedVersion& version) const;  // sets its files and broadcasts from its state
 
   FileSystem& fs_;
-  const std::string relative_;  // this run's folder, from the database's
+  const std::string relative_;  // this run's folder, relative to the database's
   const std::string folder_;
   const std::string run_id_;
   const std::vector<std::string> broadcasts_;

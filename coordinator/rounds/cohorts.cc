@@ -1,4 +1,4 @@
-// Who is asked: attempts and evaluations begin, a cohort is drawn, and who is lost is replaced.
+// Draws of cohorts: the begin of attempts and evaluations, and the replacement of lost clients.
 #include <algorithm>
 
 #include "coordinator/rounds/run_machine.h"
@@ -23,8 +23,8 @@ void RunMachine::OpenNext(TimeMs now, Actions& actions) {
   if (phase_ == Phase::kWaiting && !paused_) OpenTraining(now, actions);
 }
 
-// Whose updates came while the version was made are in the next one already. Where nobody is out, it begins as the
-// first one does.
+// Updates that arrived while the version was made belong to the next one already. Without open leases, it begins as the
+// first version does.
 void RunMachine::GoOn(TimeMs now, Actions& actions) {
   if (training_->buffer.leases().empty()) return training_.reset();
   ++attempts_tried_;
@@ -38,8 +38,8 @@ void RunMachine::GoOn(TimeMs now, Actions& actions) {
   Judge(*training_, now, actions);
 }
 
-// After a restart the attempt that was cut off is drawn again from the names it was drawn from. An attempt that could
-// not make a version with whoever is there is not begun: the run waits for who is absent.
+// After a restart the interrupted attempt is drawn again from the same names. An attempt is not begun if the present
+// clients are too few for a version: the run waits for absent ones.
 void RunMachine::OpenTraining(TimeMs now, Actions& actions) {
   if (now < not_before_) {
     actions.push_back(WakeAt{not_before_});
@@ -80,7 +80,7 @@ void RunMachine::OpenTraining(TimeMs now, Actions& actions) {
                              enough, cohort.size(),
                              rules_.fleet == nullptr ? "selection.trace" : "[devices] and selection.trace"));
     }
-    members_.BeginDraw(DrawnAs());  // of whom was counted some may not be drawn yet
+    members_.BeginDraw(DrawnAs());  // some of the counted clients may not be drawn yet
     return;
   }
   ++attempts_tried_;
@@ -104,8 +104,8 @@ bool RunMachine::SamplesNobody() {
   return nobody;
 }
 
-// Versions without updates take no time. If absent members were not waited for, an outage of a few minutes would spend
-// a private run's whole budget on noise.
+// Versions without updates take no time. Without a wait for absent members, an outage of a few minutes would spend a
+// private run's whole budget on noise.
 bool RunMachine::WaitedForAbsent(TimeMs now, Actions& actions) {
   if (!rules_.may_be_empty) return false;
   if (rules_.presence_ms == 0) return nobody_else_comes();
@@ -117,8 +117,8 @@ bool RunMachine::WaitedForAbsent(TimeMs now, Actions& actions) {
   return false;
 }
 
-// It is begun with whoever is there: who is absent now may be absent for ever, and the run's end would wait. The draw
-// is that of the version, whenever it begins, of the members that training could draw from at this moment.
+// It begins with the present clients: absent ones may never return, and the run's end would wait. Whenever it begins,
+// the draw is the version's own, among the members that training could draw from at this moment.
 void RunMachine::OpenEvaluation(TimeMs now, Actions& actions) {
   if (evaluation_ || due_.empty() || over() || paused_) return;
   evaluation_ = {TaskKind::kEvaluate, due_.front(), attempts_before_ + 1,
@@ -134,14 +134,14 @@ void RunMachine::OpenEvaluation(TimeMs now, Actions& actions) {
   Judge(*evaluation_, now, actions);
 }
 
-// An evaluation asks those too whose update was refused: it is another task. Nobody is asked to train who still does;
-// on a virtual clock, who has not arrived yet.
+// An evaluation also asks clients whose update was refused, because it is another task. Training skips clients that
+// still train; on a virtual clock, those that have not arrived yet.
 std::vector<std::string> RunMachine::Draw(TaskKind kind, int64_t count, TimeMs now) {
   const int64_t round = kind == TaskKind::kTrain ? this->round() : evaluation_->version;
   const auto absent = [&](const std::string& client_id) {
     return !presence_.IsPresent(client_id, now) || (rules_.available && !rules_.available(client_id, round));
   };
-  // How far the virtual clock has gone when it is measured, no draw of training decides: it takes none of its time.
+  // An evaluation takes no virtual time, so the virtual clock does not affect its draw.
   if (kind == TaskKind::kEvaluate) return members_.DrawBeside(count, absent);
   return members_.Draw(count, [&](const std::string& client_id) {
     const Lease* const lease = continuous() ? LeaseOf(client_id) : nullptr;
@@ -158,9 +158,9 @@ void RunMachine::AddLeases(Gathering& to, std::vector<std::string> client_ids, T
     lease.via = members_.via(client_id);
     lease.kind = to.kind;
     lease.base_round = to.kind == TaskKind::kTrain ? committed_round_ : to.version;
-    // The ordinal is in the task's name and in the stream of its randomness. An attempt that is run again under the
-    // same number gives the same tasks, so that a client that still holds an update can submit it after a restart. No
-    // client measures a version twice.
+    // The ordinal is in the task's name and in its random stream. An attempt that is run again under the same number
+    // gives the same tasks, so a client that still has an update can submit it after a restart. No client measures a
+    // version twice.
     const int64_t before = to.kind == TaskKind::kTrain ? ordinals_[client_id]++ : 0;
     lease.ordinal = static_cast<uint16_t>((first_ordinal_ + before) % kMaxOrdinals);
     lease.task = TaskIdOf(rules_.run_id, {to.kind, to.version, to.attempt, client_id, lease.ordinal});
@@ -172,8 +172,8 @@ void RunMachine::AddLeases(Gathering& to, std::vector<std::string> client_ids, T
   }
 }
 
-// Not when the buffer is closing: what is held then is enough, or there was nobody left to ask. Nor behind a barrier:
-// who comes new has not brought what the others need of its earlier steps.
+// Replaces nothing while the buffer closes: held updates suffice then, or no candidates are left. Nor after a barrier:
+// a new client lacks the results of earlier steps that the others need.
 void RunMachine::Replace(Gathering& in, TimeMs now, Actions& actions) {
   const UpdateBuffer& buffer = in.buffer;
   if (paused_ && continuous() && in.kind == TaskKind::kTrain) return;
@@ -183,7 +183,7 @@ void RunMachine::Replace(Gathering& in, TimeMs now, Actions& actions) {
   }
   if (!rules_.policy.replace || buffer.state() != UpdateBuffer::State::kOpen || buffer.step() > 0) return;
   if (in.kind == TaskKind::kTrain && phase_ != Phase::kTraining)
-    return;  // who comes next starts from what is being made
+    return;  // the next client starts from the version that is being made
   if (buffer.next_deadline() == 0 || now < buffer.next_deadline()) {
     AddLeases(in, Draw(in.kind, buffer.Missing(), now), now, actions);
   }

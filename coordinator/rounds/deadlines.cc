@@ -1,4 +1,4 @@
-// What time alone decides: deadlines, leases that lapse, and when to wake for the next of them.
+// Decisions by time alone: deadlines, lapsing leases, and the next wake.
 #include <algorithm>
 
 #include "coordinator/rounds/run_machine.h"
@@ -20,13 +20,13 @@ void RunMachine::Handle(const Tick&, TimeMs now, Actions& actions) {
   }
 }
 
-// What sites hold at the deadline is asked for, and waited for as long as a lease lasts: it is trained and folded, and
-// misses nothing but the hand-over. At the deadline of a step who has reported it goes on.
+// At the deadline, sites are asked for their partial sums, and awaited for one lease: their updates are trained and
+// aggregated and lack only the transfer. At a step's deadline, clients that have reported it continue.
 void RunMachine::LetDeadlinePass(Gathering& gathering, TimeMs now, Actions& actions) {
   UpdateBuffer& buffer = gathering.buffer;
   if (buffer.next_deadline() == 0 || now < buffer.next_deadline()) return;
   const bool all = buffer.deadline() != 0 && now >= buffer.deadline();
-  // Behind the attempt's deadline no later step has time to read a sum.
+  // After the attempt's deadline no later step has time to read a sum.
   const bool in_time = !all || buffer.at_last_step();
   const bool ask = in_time && rules_.lease_ms > 0 && buffer.held() > 0 && !buffer.asked_last();
   DropOpen(gathering,
@@ -41,8 +41,8 @@ void RunMachine::LetDeadlinePass(Gathering& gathering, TimeMs now, Actions& acti
   Judge(gathering, now, actions);
 }
 
-// Who speaks for itself keeps its task until another update has taken its place: it may be back in a moment. What a
-// site of many names had is offered to all of them again, unless only that site can know what its earlier steps were.
+// A client that polls directly keeps its task until another update has replaced it: it may return soon. A lapsed lease
+// of a site of many clients is offered to all sites again, unless only that site has the state of earlier steps.
 void RunMachine::LetLapse(TimeMs now, Actions& actions) {
   std::set<TaskKind> moved;
   for (const LeaseSlot slot : book_.Expired(now)) {
@@ -50,9 +50,9 @@ void RunMachine::LetLapse(TimeMs now, Actions& actions) {
     const bool served = lease.served_by_another() && lease.via.empty();
     const auto site = presence_.seen_sites().find(lease.site);
     if (lease.state == State::kHeld && site != presence_.seen_sites().end() && site->second + rules_.lease_ms > now) {
-      Extend(slot, site->second);  // what is held needs to be said once
+      Extend(slot, site->second);  // a held task is listed once
     } else if (lease.state == State::kOffered && presence_.sites() > 0) {
-      Extend(slot, now);  // its turn has not come
+      Extend(slot, now);  // it is not due yet
     } else {
       if (!served) presence_.Lost(lease.client_id);
       const bool again = served && lease.step == 0;
@@ -71,8 +71,8 @@ void RunMachine::LetLapse(TimeMs now, Actions& actions) {
   }
 }
 
-// Names that only sites work for never call themselves: a cohort that was drawn before the first site came has lapsed
-// by the time it does, and would be lost to the deadline.
+// Clients that are served by sites never poll themselves. A cohort that was drawn before the first site came has lapsed
+// by then, and would otherwise be lost at the deadline.
 void RunMachine::OfferLapsed(TimeMs now) {
   for (const TaskKind kind : {TaskKind::kTrain, TaskKind::kEvaluate}) {
     const Gathering* const open = Open(kind);
@@ -85,7 +85,7 @@ void RunMachine::OfferLapsed(TimeMs now) {
   }
 }
 
-// A deadline that has passed is dealt with: what is still folding then ends when it ends.
+// A deadline that has passed needs no wake: folds that still run end in their own time.
 void RunMachine::Arm(TimeMs now, Actions& actions) {
   const Gathering* const open[] = {Open(TaskKind::kTrain), Open(TaskKind::kEvaluate)};
   if (open[0] == nullptr && open[1] == nullptr) return;

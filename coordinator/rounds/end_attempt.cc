@@ -1,4 +1,4 @@
-// How an attempt ends, and what follows it: a version, another attempt, the end of the run.
+// The end of an attempt, and its successor: a version, another attempt, or the end of the run.
 #include <algorithm>
 
 #include "coordinator/rounds/run_machine.h"
@@ -8,8 +8,8 @@ namespace {
 
 using State = Lease::State;
 
-// Why updates are missing, for a run that cannot go on: one client's own words and how many more there are. All of them
-// are in the history.
+// Why updates are missing, for a run that fails: one client's reason, and the number of others. All reasons are in the
+// history.
 std::string Complaints(const std::vector<Lease>& leases) {
   std::string text;
   int more = 0;
@@ -32,7 +32,7 @@ std::string TooFewAnswered(const UpdateBuffer& buffer) {
 
 }  // namespace
 
-// The only place where an attempt ends, called after everything that may resolve a lease.
+// The only place where an attempt ends, called after every event that may resolve a lease.
 void RunMachine::Judge(Gathering& gathering, TimeMs now, Actions& actions) {
   if (gathering.kind == TaskKind::kTrain && phase_ != Phase::kTraining) return;  // one version is made at a time
   if (Rests(gathering)) return;
@@ -65,7 +65,7 @@ void RunMachine::Judge(Gathering& gathering, TimeMs now, Actions& actions) {
                                                   : fmt::format("too few have reported step {}", buffer.step()));
   }
   actions.push_back(Close{train ? round() : gathering.version, train ? attempt_ : gathering.attempt, gathering.kind});
-  armed_ = 0;  // whoever is told to close forgets when to wake for it
+  armed_ = 0;  // a closed buffer needs no wake
   if (!train) return Evaluate(gathering, enough, actions);
   if (enough) {
     phase_ = Phase::kCommitting;
@@ -85,7 +85,7 @@ void RunMachine::Judge(Gathering& gathering, TimeMs now, Actions& actions) {
   actions.push_back(Abandon{round(), attempt_, reason, LastAttempt()});
 }
 
-// Which of them could still be in time for the next version is known now, as that is the next they can go into.
+// A lease that is too stale for the next version is dropped now, because later versions would be staler still.
 void RunMachine::CarryOver() {
   DropLapsed(*training_);
   for (const LeaseSlot slot : training_->buffer.leases()) {
@@ -132,7 +132,7 @@ std::vector<TaskId> RunMachine::Folded(const UpdateBuffer& buffer) const {
   return tasks;
 }
 
-// Its site has the task still; what it brought at one step stays with it, so that no other could go on.
+// Each site keeps its task: it has the state of earlier steps, so no other site could continue.
 void RunMachine::BeginNextStep(Gathering& gathering, TimeMs now, Actions& actions) {
   UpdateBuffer& buffer = gathering.buffer;
   const int step = buffer.step() + 1;
@@ -157,7 +157,7 @@ void RunMachine::DropOffered(TaskKind kind, const std::string& reason) {
   while (const auto slot = book_.NextOffered(kind)) SetState(*slot, State::kDropped, reason);
 }
 
-// A fold under way cannot be taken back; it ends as it ends.
+// A running fold cannot be undone; its result counts.
 void RunMachine::DropOpen(const Gathering& gathering, const std::string& reason, bool held, bool reported) {
   DropLapsed(gathering);
   for (const LeaseSlot slot : gathering.buffer.leases()) {
@@ -175,7 +175,7 @@ void RunMachine::DropLapsed(const Gathering& gathering) {
   }
 }
 
-// In the order of their names, so that the actions are a function of what is held.
+// Sorted by name, so that the actions depend only on the set of held leases.
 void RunMachine::AskHolders(const Gathering& gathering, const std::string* site, Actions& actions) const {
   std::map<std::pair<std::string_view, uint64_t>, std::vector<TaskId>> held;
   for (const LeaseSlot slot : gathering.buffer.leases()) {
@@ -189,8 +189,8 @@ void RunMachine::AskHolders(const Gathering& gathering, const std::string* site,
   }
 }
 
-// The machine does not move on until the version is made. Its own idea of the next round, drawn earlier, would be wrong
-// after one that failed.
+// The machine waits until the version is made. A next round that was drawn earlier would be wrong if this one
+// fails.
 void RunMachine::Handle(const CommitDone& event, TimeMs now, Actions& actions) {
   if (phase_ != Phase::kCommitting && phase_ != Phase::kAbandoning) return;
   const bool committed = phase_ == Phase::kCommitting;
@@ -198,7 +198,7 @@ void RunMachine::Handle(const CommitDone& event, TimeMs now, Actions& actions) {
   if (committed) {
     sitting_out_.Clear();
   } else if (rules_.policy.replace) {
-    // In the order drawn, and not in that in which they ended.
+    // Adds them in the order drawn, not in the order of their ends.
     for (const LeaseSlot slot : training_->buffer.leases()) {
       const Lease& lease = book_.at(slot);
       if (lease.state == State::kRefused || lease.state == State::kFailed) sitting_out_.Add(lease.client_id);
@@ -216,15 +216,15 @@ void RunMachine::Handle(const CommitDone& event, TimeMs now, Actions& actions) {
         members_.Remember(one.client_id, {committed_round_, versions + 1, one.examples, one.loss, one.duration});
       }
     }
-    // Ordinals tell leases of one client at one version apart; a new version starts anew.
+    // Ordinals distinguish the leases of one client at one version; a new version restarts them.
     ordinals_.clear();
     members_.BeginDraw(DrawnAs());
     const int64_t every = rules_.evaluation.every;
     const bool last = event.last || committed_round_ >= rules_.rounds;
-    // Whoever is out would have been in the next version: what they bring is of no use.
+    // Open leases would be for the next version, so their updates are of no use.
     if (last && training_) CloseBuffer(training_);
     if (every > 0 && (committed_round_ % every == 0 || last)) {
-      // Where evaluations end by a deadline, one that cannot begin before the next is due is left out.
+      // If evaluations end by a deadline, one that cannot begin before the next is due is skipped.
       if (rules_.deadline_ms > 0) due_.clear();
       due_.push_back(committed_round_);
     }
@@ -256,7 +256,7 @@ void RunMachine::Handle(const EvaluationDone& event, TimeMs now, Actions& action
   OpenEvaluation(now, actions);
 }
 
-// Whatever goes on is given up: versions that cannot be written would only be made in vain.
+// Open gatherings are abandoned: further versions could not be written either.
 void RunMachine::Handle(const VersionFailed& event, TimeMs, Actions&) {
   if (!over()) End(Phase::kFailed, event.reason);
 }

@@ -18,14 +18,14 @@ class Fleet {
   // Whether the client's device would take a task at this time.
   virtual bool IsThere(const std::string& client_id, VirtualTime at) const = 0;
   struct Course {
-    VirtualTime ends = 0;  // when its update has come, or its device is gone
-    bool lost = false;     // which of the two
+    VirtualTime ends = 0;  // when its update has arrived, or its device is gone
+    bool lost = false;     // true: the device is gone
   };
-  // Of a training task that the device takes at `at`. `base_round` and `ordinal` tell a client's tasks apart.
+  // The course of a training task that the device takes at `at`. `base_round` and `ordinal` identify the client's task.
   virtual Course CourseOf(const std::string& client_id, int64_t base_round, uint16_t ordinal, VirtualTime at) const = 0;
-  // How long it takes to make version `round` of the updates that have come, and to measure it.
+  // How long it takes to make version `round` of the received updates, and to measure it.
   virtual VirtualTime VersionTime(int64_t /*round*/) const { return 0; }
-  // When the first of those who are away at `at` is back; nullopt: nobody ever is.
+  // When the first of the devices that are away at `at` is back; nullopt: none ever is.
   virtual std::optional<VirtualTime> NextBack(VirtualTime at) const = 0;
 };
 

@@ -1,4 +1,4 @@
-// Who asks for tasks, and what it gets: each site's own, or as many as there is room for.
+// Polls for tasks, and their answers: each site's own leases, or as many new ones as there is room for.
 #include <algorithm>
 
 #include "coordinator/rounds/run_machine.h"
@@ -14,7 +14,7 @@ void RunMachine::Handle(const Polled& event, TimeMs now, Actions& actions) {
   Handle(SitePolled{event.client_id}, now, actions);
 }
 
-// What a site says comes before what it gets: the last held lease may be what the attempt has waited for.
+// The site's report is handled before its answer: the last held lease may be the one that the attempt waits for.
 void RunMachine::Handle(const SitePolled& event, TimeMs now, Actions& actions) {
   const bool itself = event.serves == SitePolled::Serves::kItself;
   const bool aggregator = event.serves == SitePolled::Serves::kNames;
@@ -56,7 +56,7 @@ void RunMachine::Handle(const SitePolled& event, TimeMs now, Actions& actions) {
       continue;
     }
     const Lease& lease = book_.at(*slot);
-    // Of a step that is behind the others it has yet to hear of the next one.
+    // A site that lists an earlier step has not received the next one yet.
     (holding.step == lease.step ? named.same_step : named.behind).insert(*slot);
     Extend(*slot, now);
     if (holding.held && !itself && lease.state == State::kTaken && lease.step == holding.step &&
@@ -73,7 +73,7 @@ void RunMachine::Handle(const SitePolled& event, TimeMs now, Actions& actions) {
   for (const TaskKind kind : {TaskKind::kTrain, TaskKind::kEvaluate}) {
     Gathering* const open = Open(kind);
     if (open == nullptr) continue;
-    // Asked before: this poll's answer says it again. Otherwise it may be asked now, together with all others.
+    // If they were asked before, this answer repeats it. Otherwise this report may end the wait for others.
     if (open->buffer.state() == UpdateBuffer::State::kClosing) AskHolders(*open, &event.site, actions);
     if (holds_more.contains(kind)) Judge(*open, now, actions);
   }
@@ -86,10 +86,10 @@ void RunMachine::Handle(const SitePolled& event, TimeMs now, Actions& actions) {
   actions.push_back(AskToWait{event.site, Awaited(now), named.same_step.empty() ? pace : heartbeat_ms()});
 }
 
-// First what the site has had and no longer knows of, or whose next step has begun, which counts for nothing of what it
-// wants; then new ones, as many as the buffers have room for. A client
-// that speaks for itself trains first, as a version waits for that. A site of many names is given both kinds in any
-// case, and an evaluation first: it is of an older version, whose model is kept for it.
+// First the leases that the site has lost track of, or whose next step has begun; these do not count against `want`.
+// Then new ones, as many as the buffers have room for. A client that polls directly trains first, because a version
+// waits for that. A site of many clients is given both kinds in any case, an evaluation first: its version is older,
+// and its model is kept for it.
 void RunMachine::GiveLeases(const SitePolled& poll, const Named& named, TimeMs now, Actions& actions) {
   if (poll.serves == SitePolled::Serves::kNames) return GiveLeasesOfAggregator(poll, named, now, actions);
   int64_t want = poll.want;
@@ -97,7 +97,7 @@ void RunMachine::GiveLeases(const SitePolled& poll, const Named& named, TimeMs n
     actions.push_back(OfferOf(slot, true));
     --want;
   };
-  // An upload that has begun may have been cut off: its client may need the task again to finish it.
+  // An interrupted upload: its client may need the task again to finish it.
   for (const LeaseSlot slot : book_.InHandOf(poll.site)) {
     const bool next_step = named.behind.contains(slot);
     if ((want > 0 || next_step) && !named.same_step.contains(slot) && Open(book_.at(slot))) {
@@ -134,8 +134,8 @@ void RunMachine::GiveLeases(const SitePolled& poll, const Named& named, TimeMs n
   }
 }
 
-// Each as its client would have it that called itself; but new ones only as long as there is room, as its partial is
-// taken as a whole.
+// Each lease is given as if its client had polled itself; but new ones only while there is room, because the
+// aggregator's partial sum is taken as a whole.
 void RunMachine::GiveLeasesOfAggregator(const SitePolled& poll, const Named& named, TimeMs now, Actions& actions) {
   int64_t want = poll.want;
   const auto give = [&](LeaseSlot slot) {
@@ -143,7 +143,7 @@ void RunMachine::GiveLeasesOfAggregator(const SitePolled& poll, const Named& nam
     book_.MarkTold(slot);
     --want;
   };
-  // Its clients wait for their next step, whether or not it names them now.
+  // Its clients wait for their next step, whether this poll names them or not.
   for (const LeaseSlot slot : book_.InHandOf(poll.site)) {
     const Lease& lease = book_.at(slot);
     const bool told = lease.told_step == lease.step && !named.behind.contains(slot);
@@ -157,7 +157,7 @@ void RunMachine::GiveLeasesOfAggregator(const SitePolled& poll, const Named& nam
       const auto slot = Open(kind) != nullptr ? book_.OfClient(client_id, kind) : std::nullopt;
       if (want <= 0 || !slot || book_.at(*slot).via != poll.site || named.same_step.contains(*slot)) continue;
       const Lease& lease = book_.at(*slot);
-      // Of a step that was answered its clients still wait for the next one.
+      // Clients that have answered a step still wait for the next one.
       if (lease.site == poll.site && (lease.in_hand() || lease.state == State::kReported)) {
         Extend(*slot, now);
         give(*slot);
@@ -183,8 +183,8 @@ bool RunMachine::MayComeBack(const Lease& lease) const {
   return of != nullptr && of->buffer.state() == UpdateBuffer::State::kOpen && of->buffer.Room() > 0;
 }
 
-// After a restart a task is offered again that a site has had all the time: whoever says so goes on with it, and what
-// it holds of it is not lost. Which sites are to be believed whoever feeds this machine knows.
+// After a restart a task is offered again although a site still has it. A site that lists it keeps it, with any update
+// that it holds. The machine's caller decides which sites to believe.
 bool RunMachine::IsStillHad(const Lease& lease) const {
   const Gathering* const of = lease.state == State::kOffered && lease.due ? Open(lease.kind) : nullptr;
   return of != nullptr && of->buffer.state() == UpdateBuffer::State::kOpen && of->buffer.Room() > 0;

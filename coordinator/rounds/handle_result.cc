@@ -1,4 +1,4 @@
-// What comes of tasks: uploads, folds, partials of sites, failures, and sites that are gone.
+// Results of tasks: uploads, folds, sites' partial sums, failures, and lost sites.
 #include <algorithm>
 
 #include "coordinator/rounds/run_machine.h"
@@ -45,12 +45,12 @@ void RunMachine::Handle(const StepReported& event, TimeMs now, Actions& actions)
   actions.push_back(Stage{event.task});
 }
 
-// Staging and checking took time, in which the round may have closed or filled. What counts is the state now.
+// Staging and checking took time, in which the round may have closed or filled. The present state decides.
 void RunMachine::Handle(const StageDone& event, TimeMs now, Actions& actions) {
   const auto slot = book_.Find(event.task);
   const Lease* lease = slot ? &book_.at(*slot) : nullptr;
   if (slot) Heard(*slot, now);
-  // Its bytes came, however silent their sender was beside them.
+  // Its upload has arrived, although its client sent no heartbeat.
   if (lease != nullptr && Open(*lease) && lease->state == State::kLapsed) {
     Take(*slot, lease->client_id, now);
     SetState(*slot, State::kStaging);
@@ -95,8 +95,8 @@ void RunMachine::Handle(const FoldDone& event, TimeMs now, Actions& actions) {
   Handle(Merged{{event.task}, event.ok, event.reason}, now, actions);
 }
 
-// A partial is taken as a whole or not at all, as nothing can be taken out of a sum whose addends are gone. After a
-// refusal its leases are as before: a site that cannot bring them otherwise says that they have failed.
+// A partial sum is taken as a whole or not at all, because nothing can be subtracted from it. After a refusal its
+// leases are as before: a site that cannot send their updates otherwise reports them as failed.
 void RunMachine::Handle(const PartialReported& event, TimeMs now, Actions& actions) {
   const auto refuse = [&](const TaskId& task, Refuse::Why why, std::string reason) {
     actions.push_back(Refuse{event.site, task, why, std::move(reason)});
@@ -106,7 +106,7 @@ void RunMachine::Handle(const PartialReported& event, TimeMs now, Actions& actio
   }
   std::vector<LeaseSlot> slots;
   slots.reserve(event.tasks.size());
-  int64_t counted = 0;  // of them, in Room() already
+  int64_t counted = 0;  // leases that Room() counts already
   for (const TaskId& task : event.tasks) {
     const auto slot = book_.Find(task);
     if (event.kept && slot && Open(book_.at(*slot)) && book_.at(*slot).state == State::kOffered) {
@@ -127,7 +127,7 @@ void RunMachine::Handle(const PartialReported& event, TimeMs now, Actions& actio
                     fmt::format("task '{}' is of another {} than the first one", task,
                                 lease.kind != first.kind ? "kind" : "base version"));
     }
-    // Sent again by a site that did not hear the answer, maybe when the next step has begun.
+    // The site sent it again because it got no answer, possibly after the next step began.
     const bool summed = lease.state == State::kReported || (Open(lease) && lease.summed);
     if (summed) return refuse(task, Refuse::Why::kDuplicate, "its words are in the sum");
     if (Open(lease) && !Of(lease).buffer.at_sum_step()) {
@@ -144,7 +144,7 @@ void RunMachine::Handle(const PartialReported& event, TimeMs now, Actions& actio
   }
   Gathering* const of = Open(book_.at(slots[0]).kind);
   if (of == nullptr) return refuse(event.tasks[0], Refuse::Why::kLate, "the run has ended");
-  // Only of a client's own partial: a site of many names was given no more than there is room for.
+  // Affects a client's own partial sum alone: a site of many clients was given no more tasks than there is room for.
   if (of->buffer.Room() + counted < static_cast<int64_t>(slots.size())) {
     for (const LeaseSlot slot : slots) SetState(slot, State::kDropped, EnoughWithout(of->kind));
     refuse(event.tasks[0], Refuse::Why::kLate, EnoughWithout(of->kind));
@@ -177,10 +177,10 @@ void RunMachine::Handle(const Merged& event, TimeMs now, Actions& actions) {
   for (const TaskKind kind : moved) {
     Gathering* const of = Open(kind);
     if (of == nullptr) continue;
-    // Where leases outlive versions, one that has ended makes room for another, however it ended.
+    // If leases outlive versions, each ended lease makes room for another, however it ended.
     const bool of_latest = kind == TaskKind::kTrain && continuous();
-    // Sites were asked for what they held because as many tasks as may be were out, or nobody else was there: all of it
-    // has come now, and whoever brought it can be asked again.
+    // Sites were asked for partial sums because no more leases could be open, or no candidates were left. All have
+    // arrived now, and their clients can be asked again.
     const bool closing = of->buffer.state() == UpdateBuffer::State::kClosing;
     if (of_latest && !ordered() && closing && of->buffer.held() == 0 && !of->buffer.full()) of->buffer.Reopen();
     const bool ended = !event.ok || (of_latest && !of->buffer.full());
@@ -197,8 +197,8 @@ void RunMachine::Handle(const SumSettled& event, TimeMs now, Actions& actions) {
   Judge(*open, now, actions);
 }
 
-// An upload of a single task that is on its way goes on: it is not in any partial. Behind a barrier nobody else can
-// know what the earlier steps were.
+// A single task's upload under way continues: it is in no partial sum. After a barrier no other site has the state of
+// the earlier steps.
 void RunMachine::Handle(const SiteLost& event, TimeMs now, Actions& actions) {
   for (const TaskKind kind : {TaskKind::kTrain, TaskKind::kEvaluate}) {
     Gathering* const open = Open(kind);

@@ -174,7 +174,7 @@ void LeaseBook::Index(LeaseSlot slot) {
   if (lease.expires != 0) expiries_.emplace(lease.expires, slot);
 }
 
-// A site without anything in hand leaves nothing behind: in a deployed run every client is one.
+// Nothing is stored for a site without a lease in hand: in a deployed run every client is a site.
 void LeaseBook::Unindex(LeaseSlot slot) {
   const Lease& lease = slots_[slot];
   if (lease.state == Lease::State::kOffered) {

@@ -34,7 +34,7 @@ void Members::Remove(const std::string& client_id) {
   via_.erase(client_id);
   if (beside_ && !beside_->outside.contains(client_id)) beside_->leaving.insert(client_id);
   const bool late = late_.erase(client_id) > 0;
-  if (leaving_.contains(client_id)) return;  // it had come back
+  if (leaving_.contains(client_id)) return;  // it had returned
   (order_ == nullptr || late ? gone_ : leaving_).insert(client_id);
 }
 
@@ -74,7 +74,7 @@ void Members::BeginDraw(DrawAt draw) {
   std::erase_if(late_, [draw](const auto& entry) { return entry.second <= draw; });
 }
 
-// Those who left since the draw began keep their place in its order: the others would stand elsewhere without them.
+// Members that left since the draw began keep their place in its order; without them the others' order would change.
 int64_t Members::eligible() const {
   const int64_t late =
       std::count_if(late_.begin(), late_.end(), [&](const auto& entry) { return !leaving_.contains(entry.first); });
@@ -103,11 +103,11 @@ void Members::BeginOrder() {
 void Members::Remember(const std::string& client_id, const Participation& participation) {
   Participation& of = participations_[client_id];
   of = participation;
-  if (!std::isfinite(of.loss)) of.loss = 0;  // as if it had told none: nobody can be ordered by it
+  if (!std::isfinite(of.loss)) of.loss = 0;  // treated as not reported: it gives no order
   if (!std::isfinite(of.duration)) of.duration = 0;
 }
 
-// By rank among the eligible, and so as they are remembered: in byte order of their names.
+// Ascending by rank among the eligible, since participations are in byte order of names.
 std::vector<CohortDraw::Known> Members::KnownRanks() const {
   std::vector<CohortDraw::Known> known;
   if (participations_.empty()) return known;
@@ -121,8 +121,8 @@ std::vector<CohortDraw::Known> Members::KnownRanks() const {
   return known;
 }
 
-// Ranks among the eligible are those among all names, less those who stand before them and may not be drawn. These are
-// few: after a restart, who joined while the attempt that was cut off had been open; who joins now; and who has left.
+// A rank among the eligible is the rank among all names, less the ineligible names before it. These are few: after a
+// restart, names that joined during the interrupted attempt; names that join now; and names that left.
 const std::vector<int64_t>& Members::Absent() {
   if (!absent_) absent_ = Before(Outside());
   return *absent_;
@@ -204,14 +204,14 @@ std::vector<Members::Member> Members::told() const {
   return told;
 }
 
-// In the order in which it happened: who was there when the draw began; what it gave; who left, and who came, since.
+// Restores in the original order: members when the draw began, names it gave, then those that left and joined since.
 void Members::Restore(const std::vector<Member>& members, const std::vector<std::string>& gone,
                       const std::vector<std::string>& leaving, int64_t drawn) {
   for (const Member& member : members) {
     if (member.from <= draw_) {
       Add(member.client_id, member.from, member.via);
     } else {
-      Remove(member.client_id);  // of a population that has it
+      Remove(member.client_id);  // from a population that contains it
     }
   }
   for (const std::string& client_id : gone) Remove(client_id);
@@ -232,7 +232,7 @@ std::set<std::string> Members::outside_beside() const {
   return outside;
 }
 
-// Who has left is in the order still, so that a population that was made again must have it.
+// A name that has left is still in the order, so a rebuilt population must contain it.
 void Members::RestoreBeside(TaskKind kind, DrawAt draw, const std::vector<std::string>& outside,
                             const std::vector<std::string>& leaving, int64_t drawn) {
   for (const std::string& client_id : leaving) {

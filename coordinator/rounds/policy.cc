@@ -52,7 +52,7 @@ bool Presence::IsPresent(const std::string& client_id, TimeMs now) const {
   return found != seen_.end() && now - found->second < presence_ms_;
 }
 
-// Who is absent is forgotten here, so that a run that waits may count at every poll.
+// Absent names are removed here, so a waiting run may count at every poll.
 int64_t Presence::CountPresent(int64_t members, TimeMs now) {
   if (EverybodyIsPresent(now)) return members - static_cast<int64_t>(lost_.size());
   while (!by_time_.empty() && now - by_time_.begin()->first >= presence_ms_) {

@@ -73,7 +73,7 @@ std::string Describe(const Action& action, std::string_view run_id) {
       return fmt::format("evaluated e{} a{}", a.version, a.attempt) + Clients(a.tasks);
     }
     std::string operator()(const WakeAt&) const { return "wake"; }
-    // Sorted, so that the line does not show in which order they came.
+    // Sorted, so that the line does not depend on the order of arrival.
     std::string Clients(std::vector<TaskId> tasks) const {
       std::sort(tasks.begin(), tasks.end());
       std::string text;

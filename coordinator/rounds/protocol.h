@@ -4,7 +4,7 @@
 //   ClientsJoined, Tick ──→ Offer* WakeAt        a cohort is drawn
 //   Polled ──→ Offer (again) | AskToWait | Refuse
 //   SitePolled ──→ Cancel* HandOverPartial* Offer (again)* | AskToWait | Refuse     one poll, many answers
-//   StepReported ──→ Stage | Refuse       an upload begins, or a client gives up
+//   StepReported ──→ Stage | Refuse       an upload begins, or a client reports a failure
 //   StageDone ──→ Fold | Refuse           it is complete and checked, or not
 //   PartialReported ──→ Fold* | Refuse    a site submits the partial sum of its tasks
 //   FoldDone, Merged ──→ HandOverPartial* | Close (Commit | Abandon)     when only held leases are awaited, or none
@@ -16,7 +16,7 @@
 // above, with kEvaluate as the lease's kind, and no event of one kind affects the other. Only the end differs from
 // training's Commit or Abandon:
 //
-//   … ──→ Close Evaluated       enough have reported, or too few and nobody else is awaited
+//   … ──→ Close Evaluated       enough have reported, or too few and no others are awaited
 //   EvaluationDone ──→ Offer* WakeAt | nothing       its rows are on their way: the next one may begin, or the run end
 //
 // A client reports each step of a task with steps (StepReported, Stage, StageDone). All steps but the last end at a
@@ -43,34 +43,34 @@ namespace rivulet {
 struct ClientsJoined {
   std::vector<std::string> client_ids;
   std::string via;
-};  // known from now on; a name twice is once, and is reached as it was told last
+};  // known from now on; a repeated name counts once, and its latest route applies
 struct ClientLeft {
   std::string client_id;
-  std::string reason = "it left the run";  // of its lease's end
+  std::string reason = "it left the run";  // why its lease ends
 };                                         // no candidate any more; its lease is dropped
 struct Polled {
   std::string client_id;
-};  // a site of one name
-// A site asks for tasks of the names it serves, and says what it has in its hands.
+};  // a site of one client
+// A site asks for tasks of the clients that it serves, and lists the tasks it has.
 struct SitePolled {
   std::string site;
   enum class Serves : uint8_t {
-    kItself,  // the client of its own name
+    kItself,  // the client of the same name
     kAny,     // every client: a worker of a simulation
     kNames,   // those that are reached through it: an aggregator
   } serves = Serves::kItself;
-  // A lease of this site that is neither held nor named here is offered to it again: its process was restarted. What is
-  // held needs to be said once.
+  // A lease of this site that is neither held nor listed here is given to it again, because its process was restarted.
+  // A worker lists a held task once.
   struct Holding {
     TaskId task;
-    bool held = false;  // folded into the site's own partial
+    bool held = false;  // aggregated into the site's own partial sum
     int step = 0;
   };
   std::vector<Holding> working_on;
-  int64_t want = 1;  // tasks that it would take now
-  // Of an aggregator: those of its clients that have called it since its last poll. It says of every task that it has
-  // whether it is held, each time; one that is held no more is being done again. What is in its hands and not named it
-  // has again if its client is among these.
+  int64_t want = 1;  // the number of tasks that it would take now
+  // An aggregator's clients that have called it since its last poll. It reports for each of its tasks, in every poll,
+  // whether it is held; a task that is held no more is being trained again. A task that it has and does not list is
+  // given to it again if its client is among these.
   std::vector<std::string> names = {};
 };
 struct StepReported {
@@ -84,7 +84,7 @@ struct StageDone {
   TaskId task;
   bool ok = true;
   std::string reason;
-};  // staged and checked, or why it is refused
+};  // staged and checked, or the reason for its refusal
 struct FoldDone {
   TaskId task;
   bool ok = true;
@@ -92,12 +92,12 @@ struct FoldDone {
 };
 struct PartialReported {
   std::string site;
-  std::vector<TaskId> tasks;  // all that are folded in it, each once; each is answered with a Fold, or none
-  // The process before this one had accepted it: tasks that are offered are this site's by that.
+  std::vector<TaskId> tasks;  // all tasks in the sum, each once; all are answered with a Fold, or none
+  // An earlier process had accepted it, which makes this site the holder of its offered tasks.
   bool kept = false;
 };
-// Whatever a site has, in hand or held, is not coming from it: its partial is lost or was refused, and the names it
-// works for are not to blame. All of it is offered again.
+// All leases of a site, in hand or held, are lost to it: its partial sum is lost or was refused, which is not its
+// clients' fault. All of them are offered again.
 struct SiteLost {
   std::string site;
 };
@@ -106,7 +106,7 @@ struct Merged {
   bool ok = true;
   std::string reason;
 };  // a FoldDone for each, at once
-// Of tasks with steps: the sum can be read, or what the steps brought is too little, or wrong.
+// The end of a sum in steps: it can be read, or the steps' answers are too few or wrong.
 struct SumSettled {
   bool ok = true;
   std::string reason;  // why not
@@ -115,7 +115,7 @@ struct SumSettled {
 struct CommitDone {
   bool ok = true;
   std::string reason;
-  // Of those whose updates are in the version that was committed: what the next selection may go by.
+  // Clients with updates in the committed version, and their figures for the next selection.
   struct Reported {
     std::string client_id;
     int64_t examples = 0;
@@ -123,21 +123,21 @@ struct CommitDone {
     double duration = 0;  // Participation's
   };
   std::vector<Reported> reported = {};
-  bool last = false;  // no round follows, whatever was planned: the version is all that was wanted
-};  // of the last Commit or Abandon: the version is there, whether or not it is written; not ok ends the run
+  bool last = false;  // no round follows, whatever was planned: the run ends early
+};                    // of the last Commit or Abandon: the version exists, written or not; not ok ends the run
 struct EvaluationDone {
   bool ok = true;
   std::string reason;
 };  // of the last Evaluated; not ok ends the run
 struct VersionFailed {
   std::string reason;
-};  // one that was ready cannot be written; the run ends
+};  // a finished version cannot be written; the run ends
 struct Tick {};
 struct Operator {
   enum class Command : uint8_t {
-    kStop,         // at once; what is being committed is still made
+    kStop,         // at once; the version that is being committed is still made
     kFinishRound,  // as kStop, once the open attempt has closed
-    kPause,        // no cohort is drawn; what is out goes on, and an open attempt to its end
+    kPause,        // no cohort is drawn; an open attempt continues to its end
     kResume,
   } command = Command::kStop;
 };
@@ -150,16 +150,16 @@ using Event =
 
 struct Offer {
   Lease lease;
-  int64_t round = 0;  // that is trained; of an evaluation the version that is measured
+  int64_t round = 0;  // the round that is trained; for an evaluation the version that is measured
   int64_t attempt = 1;
   bool again = false;
-  uint64_t gather = 0;  // what may share a partial with it: equal numbers
+  uint64_t gather = 0;  // tasks with equal numbers may share a partial sum
 };                      // again: answers a poll
 struct Cancel {
   TaskId task;
-};  // answers a poll that named it: it is no longer this site's; what was made of it is worth nothing
-// Asks a site for its partial: nothing else is awaited. Said to each holder once, whoever's event it was, so that one
-// that waits can be woken; and again in the answer to each poll of a holder.
+};  // answers a poll that listed it: another site has it or it is over; the site's result is of no use
+// Requests a site's partial sum, because nothing else is awaited. It is sent to each holder once, whatever event caused
+// it, to wake waiting sites, and again in the answer to each poll of a holder.
 struct HandOverPartial {
   std::string site;
   uint64_t gather = 0;  // Offer's
@@ -174,12 +174,12 @@ struct Refuse {
   enum class Why : uint8_t {
     kUnknown,    // no such name, or no such task in the open attempt
     kOver,       // the run has ended
-    kDuplicate,  // this task's update is folded, or being folded
-    kBusy,       // an upload of this task is being checked; ask again
-    kLate,       // this task is resolved otherwise; reason says how
+    kDuplicate,  // this task's update is aggregated, or being aggregated
+    kBusy,       // an upload of this task is being checked; retry later
+    kLate,       // this task is already resolved otherwise; `reason` has details
   };
   std::string client_id;  // or the site
-  TaskId task;            // "" when a poll is refused; of a partial the task for which all of it is
+  TaskId task;            // "" if a poll is refused; for a partial sum, the task that caused its refusal
   Why why = Why::kUnknown;
   std::string reason;
 };
@@ -198,7 +198,7 @@ struct Commit {
   int64_t round = 0;
   int64_t attempt = 1;
   std::vector<TaskId> tasks;  // in the order drawn
-  VirtualTime at = 0;  // where arrivals are ordered: of the last of them, or of the deadline, and what a version takes
+  VirtualTime at = 0;         // with ordered arrivals: when the version is made, after the last arrival or the deadline
 };
 struct Abandon {
   int64_t round = 0;
@@ -209,8 +209,8 @@ struct Abandon {
 struct Evaluated {
   int64_t version = 0;
   int64_t attempt = 1;
-  std::vector<TaskId> tasks;  // whose reports are folded, in the order drawn
-  std::string reason;         // why these are too few; "" where they are enough
+  std::vector<TaskId> tasks;  // with aggregated reports, in the order drawn
+  std::string reason;         // why these are too few; "" if they are enough
 };
 struct WakeAt {
   TimeMs time = 0;
@@ -218,21 +218,21 @@ struct WakeAt {
 using Action = std::variant<Offer, Cancel, HandOverPartial, AskToWait, Refuse, Stage, Fold, Close, Commit, Abandon,
                             Evaluated, WakeAt>;
 
-// Why a task is dropped that comes too late, or would: as many have come as were wanted. Not that anything is wrong.
+// Why a late task is dropped, although nothing is wrong with it: enough updates have arrived.
 std::string EnoughWithout(TaskKind kind);
 
-// Names what may share a partial: the tasks of one attempt, which are of one kind and start from one version. A site
-// that still holds a partial of an attempt that was given up must not fold the next attempt's tasks into it. `round` is
-// as Offer's, below 2^32, and `attempt` below 2^31. Where tasks outlive attempts, it is what starts from one version:
-// the round after that, attempt 1.
+// The number that tasks must share to be in one partial sum: those of one attempt, which are of one kind and start from
+// one version. A site that still holds a partial sum of an abandoned attempt must not add the next attempt's tasks to
+// it. `round` is as in Offer, below 2^32, and `attempt` below 2^31. If tasks outlive attempts, the tasks of one base
+// version share it: the round after that version, attempt 1.
 uint64_t GatherOf(int64_t round, int64_t attempt, TaskKind kind = TaskKind::kTrain);
 
-// What stands before the number in a task's name and in lines about it: r (round) or e (evaluated version).
+// The letter before the number in a task's name and in log lines: r (round) or e (evaluated version).
 char Letter(TaskKind kind);
 
-// One line without the run's id, the same simulated and deployed: "offer r1 a1 client-00003#0", "fold r1 a1
-// client-00003#0", "commit r1 a1 client-00001#0 client-00003#0"; of an evaluation "offer e1 a1 client-00003#0".
-// `run_id` is what the tasks' names start with.
+// One line without the run's id, equal in simulation and deployment: "offer r1 a1 client-00003#0", "fold r1 a1
+// client-00003#0", "commit r1 a1 client-00001#0 client-00003#0"; for an evaluation "offer e1 a1 client-00003#0".
+// `run_id` is the prefix of the tasks' names.
 std::string Describe(const Action& action, std::string_view run_id);
 
 }  // namespace rivulet

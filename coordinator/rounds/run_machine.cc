@@ -9,8 +9,8 @@ using State = Lease::State;
 
 constexpr int64_t kMaxRounds = (int64_t{1} << 32) - 1;  // a round is a word of the random counter
 
-// Every limit that the machine relies on is checked here and by the name of the key that sets it, so that Handle never
-// meets a policy that cannot work.
+// Every limit that the machine relies on is checked here, with the name of its key in the error, so Handle never meets
+// an impossible policy.
 Status CheckRules(const RunRules& rules, const RunStart& start) {
   const RoundPolicy& policy = rules.policy;
   if (rules.run_id.empty()) return InvalidArgument("a run needs an id");
@@ -137,13 +137,13 @@ void RunMachine::Handle(const ClientsJoined& event, TimeMs now, Actions& actions
   OpenNext(now, actions);
 }
 
-// Whoever has had its task on the other way has it no longer.
+// A client that changes its route loses the task that it has by the other one.
 void RunMachine::Route(const std::string& client_id, const std::string& via, TimeMs now) {
   if (!knows(client_id) || members_.via(client_id) == via) return;
   const std::string before = members_.via(client_id);
   members_.SetVia(client_id, via);
   for (const TaskKind kind : {TaskKind::kTrain, TaskKind::kEvaluate}) {
-    // What was out before a restart is there before the first event opens its attempt again.
+    // Leases that were open before a restart exist before the first event opens their attempt again.
     const bool open = Open(kind) != nullptr || (resumed_ && kind == TaskKind::kTrain);
     const auto slot = open ? book_.OfClient(client_id, kind) : std::nullopt;
     if (!slot || book_.at(*slot).resolved()) continue;
@@ -169,7 +169,7 @@ void RunMachine::Handle(const ClientLeft& event, TimeMs now, Actions& actions) {
     Gathering* const open = Open(kind);
     const auto slot = open != nullptr ? book_.OfClient(event.client_id, kind) : std::nullopt;
     if (!slot || book_.at(*slot).resolved() || book_.at(*slot).state == State::kFolding) continue;
-    // A site of many names may have folded it by now, and its other tasks with it.
+    // A site of many clients may have aggregated it by now, together with its other tasks.
     if (book_.at(*slot).served_by_another()) continue;
     SetState(*slot, State::kDropped, event.reason);
     Replace(*open, now, actions);
@@ -179,10 +179,10 @@ void RunMachine::Handle(const ClientLeft& event, TimeMs now, Actions& actions) {
 
 int64_t RunMachine::heartbeat_ms() const { return PollIntervals::Heartbeat(known_clients(), rules_.lease_ms); }
 
-// A round that is being committed is finished first: its updates are all in, and throwing them away would cost a round
-// of every client. So is a run of which nothing is missing but the rows of its last measuring: said to be interrupted,
-// it would be resumed to do nothing. A pause lets an open attempt go on to its end, with those who are asked in the
-// place of others: given up, it would count as one that got too few.
+// A round that is being committed is finished first: its updates are complete, and dropping them would waste a round of
+// every client. So is a run that lacks only the rows of its last evaluation: as interrupted, it would be resumed for no
+// work. A pause lets an open attempt continue to its end, with replacements for lost clients: if abandoned, it would
+// count as one with too few updates.
 void RunMachine::Handle(const Operator& event, TimeMs now, Actions& actions) {
   if (over()) return;
   const auto go_on = [&] {
@@ -266,8 +266,8 @@ int64_t RunMachine::CountInState(Lease::State state, TaskKind kind) const {
 }
 
 std::pair<int64_t, int64_t> RunMachine::next_draw() const {
-  // While nothing is drawn for this (round, attempt), it is the next draw; afterwards the next is a later one, and
-  // whether that is an attempt or a round, it comes after (round, attempt + 1) in order.
+  // Before the draw of this (round, attempt), it is the next draw. Afterwards the next one is a later attempt or round,
+  // and both follow (round, attempt + 1) or equal it.
   const auto [round, attempt] = DrawnAs();
   return {round, phase_ == Phase::kWaiting ? attempt : attempt + 1};
 }
@@ -316,7 +316,7 @@ Offer RunMachine::OfferOf(LeaseSlot slot, bool again) {
   return {lease, of.version, of.attempt, again, GatherOf(lease, of)};
 }
 
-// What is folded towards a version that is not made yet is trained again after a restart.
+// Updates aggregated towards an unfinished version are trained again after a restart.
 std::vector<int64_t> RunMachine::NeededVersions() const {
   std::set<int64_t> versions;
   for (const std::optional<Gathering>* from : {&made_, &training_}) {

@@ -11,14 +11,14 @@ namespace rivulet {
 namespace {
 
 constexpr std::string_view kMagic = "RVRM";
-// 2: sites; 3: a buffer of leases; 4: replacement; 5: populations; 6: presence, pauses, leases that lapse;
-// 7: evaluations, steps, versions that overlap; times as what is left of them; 8: a pause, and who was sent away;
-// 9: how long participations took
+// 2: sites; 3: a buffer of leases; 4: replacement; 5: populations; 6: presence, pauses, leases that lapse; 7:
+// evaluations, steps, versions that overlap; times as remainders; 8: a pause, and removed members; 9: durations of
+// participations
 constexpr uint64_t kSnapshotVersion = 9;
 
 constexpr int64_t kNoTime = std::numeric_limits<int64_t>::min();
 
-// By hand and not by a message type: the bytes are hashed and compared, and must be the same for the same state in
+// Written by hand, without a message type: the bytes are hashed and compared, so one state must give the same bytes in
 // every build.
 class Writer {
  public:
@@ -42,7 +42,7 @@ class Writer {
     Count(list);
     for (const std::string& text : list) Text(text);
   }
-  // From now on, which is behind us or ahead.
+  // Relative to now, in the past or the future.
   void Since(TimeMs time) { Integer(time - now_); }
   std::string& bytes() { return bytes_; }
 
@@ -77,11 +77,11 @@ class Reader {
     bytes_.remove_prefix(static_cast<size_t>(size));
     return text;
   }
-  // A number of things of at least 8 bytes each, or an enumerator up to `largest`.
-  // Bounded by what is left, so that a damaged count cannot ask for memory.
+  // A count of things of at least 8 bytes each, or an enumerator up to `largest`. Bounded by the remaining bytes, so a
+  // damaged count cannot request memory.
   int64_t Count() { return InRange(Integer(), static_cast<int64_t>(bytes_.size() / 8)); }
   int64_t UpTo(int64_t largest) { return InRange(Integer(), largest); }
-  // Reads so many things, as long as there are any.
+  // Reads so many things, as long as there are bytes.
   template <typename One>
   void Each(const One& one) {
     for (int64_t i = Count(); i > 0 && ok_; --i) one();
@@ -104,7 +104,7 @@ class Reader {
   bool ok_ = true;
 };
 
-// What of a lease is written depends on how the run tells time.
+// The fields of a lease that are written; they depend on the run's kind of time.
 struct LeaseForm {
   bool arrives = false, lost = false, summed = false, steps = false;
 };
@@ -163,7 +163,7 @@ void Read(Reader& r, Members::DrawAt draw, Members& members) {
   members.Restore(told, gone, leaving, drawn);
 }
 
-// The draw of those who measure a version, beside that of those who train.
+// The draw for evaluations, beside that for training.
 void PutBeside(Writer& w, const Members& members) {
   w.Integer(members.drawn_beside());
   if (members.drawn_beside() < 0) return;
@@ -299,8 +299,8 @@ std::string RunMachine::Save(TimeMs now) const {
   return std::move(w.bytes());
 }
 
-// The digest comes first; what is behind it is then only ever of another version or run, and both have a sentence of
-// their own. Create checks the rules again, as the scenario may have been changed.
+// The digest is checked first, so later mismatches mean another version or run, and each has its own error. Create
+// checks the rules again, because the scenario may have changed.
 StatusOr<RunMachine> RunMachine::Restore(RunRules rules, std::string_view snapshot,
                                          std::shared_ptr<Population> population, TimeMs now) {
   constexpr size_t kDigestBytes = sizeof(Digest::bytes);
@@ -381,9 +381,9 @@ StatusOr<RunMachine> RunMachine::Restore(RunRules rules, std::string_view snapsh
   return machine;
 }
 
-// Of what was folded since the version was made nothing is left: it is in no sum that was kept. Its client may still
-// have it, and sends it again when it is offered the task. A version that was being made on top of it is lost with it.
-// Evaluations begin again: what was reported of them is lost too.
+// Updates that were aggregated since the last version are lost: no sum is stored. A client that still has its update
+// sends it again when it is offered the task. A version that was being made beyond it is lost too. Evaluations begin
+// again, because their reports are lost.
 StatusOr<RunMachine> RunMachine::Resume(RunRules rules, std::string_view snapshot, RunStart start, TimeMs now) {
   RIVULET_ASSIGN_OR_RETURN(RunMachine machine, Restore(std::move(rules), snapshot, std::move(start.population), now));
   if (machine.committed_round_ != start.committed_round || machine.attempt_ != start.attempt) {
@@ -397,7 +397,7 @@ StatusOr<RunMachine> RunMachine::Resume(RunRules rules, std::string_view snapsho
   machine.members_.EndBeside();
   machine.due_.assign(start.evaluations.begin(), start.evaluations.end());
   machine.stopping_ = machine.paused_ = false;
-  machine.left_.clear();  // all of `start` are there, until they are sent away again
+  machine.left_.clear();  // all of `start` are members, until they are removed again
   machine.reason_.clear();
   machine.attempts_tried_ = 0;
   machine.first_ordinal_ = start.first_ordinal;
@@ -427,7 +427,7 @@ StatusOr<RunMachine> RunMachine::Resume(RunRules rules, std::string_view snapsho
   for (const LeaseSlot slot : buffer.leases()) {
     const Lease& lease = machine.book_.at(slot);
     if (lease.resolved() && lease.state != Lease::State::kFolded) continue;
-    // On which way each is reached now its first call tells.
+    // Each client's first call gives its present route.
     machine.book_.SetVia(slot, machine.members_.via(lease.client_id));
     machine.Release(slot, Lease::State::kOffered);
     machine.Extend(slot, now);

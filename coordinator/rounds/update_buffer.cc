@@ -30,7 +30,7 @@ int64_t UpdateBuffer::Missing() const {
 }
 
 int64_t UpdateBuffer::Room() const {
-  // Behind the fold at its step a lease waits for the barrier.
+  // After its fold at the sum's step, a lease waits for the barrier.
   const bool waits = rules_.sum_step >= 0 && at_sum_step();
   const int64_t reported = waits ? CountInState(Lease::State::kReported) : 0;
   return rules_.wanted - folded() - CountInState(Lease::State::kFolding) - held() - promised_ - reported;
@@ -53,7 +53,7 @@ void UpdateBuffer::Settle(std::string failure) {
   failure_ = std::move(failure);
 }
 
-// A step there is answered by whoever is left; whether that is enough the protocol tells by settling.
+// The remaining clients answer this step; the protocol settles whether that is enough.
 UpdateBuffer::Verdict UpdateBuffer::JudgePastSum() {
   const int64_t out = CountOut();
   if (settled_) {
@@ -97,7 +97,7 @@ UpdateBuffer::Verdict UpdateBuffer::Judge() {
     return Verdict::kCommit;
   }
   const bool awaited = out + held() + CountInState(Lease::State::kFolding) > 0;
-  // What was held is in, and is too little: whoever was silent meanwhile may still come back.
+  // Held updates have arrived and are too few: silent clients may still come back.
   if (!awaited && !enough && lapsed() > 0 && state_ == State::kClosing && !asked_last_) state_ = State::kOpen;
   if (awaited || (!enough && lapsed() > 0)) return Verdict::kGoOn;
   state_ = State::kClosed;
@@ -110,7 +110,7 @@ TimeMs UpdateBuffer::next_deadline() const {
 }
 
 void UpdateBuffer::BeginStep(int step, TimeMs now) {
-  if (state_ == State::kClosing) state_ = State::kOpen;  // what sites held is in
+  if (state_ == State::kClosing) state_ = State::kOpen;  // all partial sums of sites have arrived
   asked_last_ = false;
   const size_t barrier = static_cast<size_t>(step);
   const int64_t lasts = barrier < rules_.barriers.size() ? rules_.barriers[barrier].deadline_ms : 0;

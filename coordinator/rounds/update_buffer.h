@@ -16,33 +16,33 @@
 namespace rivulet {
 
 struct BufferRules {
-  int64_t in_flight = 1;  // leases that are out for it or folded, at most
-  int64_t wanted = 1;     // folded updates that make it complete; never more
-  int64_t least = 0;  // with which it makes a version all the same, at its deadline or when nobody is awaited any more;
-                      // 0: as many as are wanted of those who were asked
+  int64_t in_flight = 1;  // leases that are open for it or aggregated, at most
+  int64_t wanted = 1;     // aggregated updates that complete it; never more
+  int64_t least = 0;  // that suffice for a version at its deadline, or when nothing is awaited any more; 0: as many as
+                      // are wanted of the clients that were asked
   TimeMs deadline = 0;  // 0: none
-  // Tasks may have steps, as in secure aggregation, where what one step of all has brought is what the next one needs.
-  // Behind all but the last stands a barrier: the next step begins for those who have reported, when there are
-  // `threshold` of them (0: when nobody else is awaited) and `least`, or at the barrier's own deadline with `least`.
-  // Who has not reported by then is out; and once the first barrier is behind it, nobody can be replaced.
+  // Tasks may have steps, as in secure aggregation, where each step needs all results of the previous one. A barrier
+  // stands behind every step but the last. The next step begins for the clients that have reported, when there are
+  // `threshold` of them (0: when no other is awaited) and `least`, or at the barrier's own deadline with `least`.
+  // Clients that have not reported by then are out; after the first barrier none can be replaced.
   struct Barrier {
     int64_t threshold = 0;
-    int64_t deadline_ms = 0;  // of its step; 0: none but the buffer's
+    int64_t deadline_ms = 0;  // of its step; 0: only the buffer's
   };
   std::vector<Barrier> barriers;
-  // The step whose answers are folded; -1: the last. Behind its barrier the set of updates is fixed: later steps bring
-  // what the sum needs to be read, and a lease that is lost there is folded all the same. The buffer then closes when
-  // it is settled from outside, as only the protocol knows what is enough.
+  // The step whose answers are aggregated; -1: the last. Behind its barrier the set of updates is fixed: later steps
+  // supply the shares that the sum needs, and a lease that is lost there still counts as aggregated. The buffer then
+  // closes when it is settled from outside, since only the protocol knows how many answers suffice.
   int sum_step = -1;
-  // Its leases outlive it: what is out when it closes goes on towards the next one. Then `in_flight` are out at a time,
-  // whatever is folded already, and nothing that is out is ever needless. Without deadline or barriers.
+  // Its leases outlive it: open ones continue towards the next buffer when it closes. Then `in_flight` leases are open
+  // at a time, besides aggregated ones, and no open lease is ever needless. Without deadline or barriers.
   bool continuous = false;
-  // Without a single lease it makes a version too: of a sample that has nobody.
+  // It makes a version even without a lease, of an empty sample.
   bool may_be_empty = false;
 };
 
-// With how many updates a round of so many clients makes a version where nobody says another number: four of five, at
-// least one.
+// The default number of updates with which a round of so many clients makes a version: four of five, at least
+// one.
 int64_t DefaultMinReports(int64_t cohort);
 
 class UpdateBuffer {
@@ -50,36 +50,36 @@ class UpdateBuffer {
   enum class State : uint8_t { kOpen, kClosing, kClosed };
   enum class Verdict : uint8_t {
     kGoOn,      // something is awaited
-    kAskFor,    // nothing is but what sites hold: they are to hand it over. Said once
-    kNextStep,  // enough have reported the step that it is at
-    kCommit,    // it is closed, with enough
-    kAbandon,   // it is closed, with too little
+    kAskFor,    // only partial sums at sites are awaited: request them. Returned once
+    kNextStep,  // enough have reported the current step
+    kCommit,    // it is closed, with enough updates
+    kAbandon,   // it is closed, with too few
   };
-  // Which of its leases are of no use any more.
+  // The leases that are of no use any more.
   enum class Needless : uint8_t {
     kNone,
-    kOffered,  // enough are folded or held: whoever has not asked yet is not needed
-    kOpen,     // enough are folded
+    kOffered,  // enough are aggregated or held: clients that have not polled are not needed
+    kOpen,     // enough are aggregated
   };
 
   explicit UpdateBuffer(BufferRules rules, State state = State::kOpen, bool asked_last = false)
       : rules_(std::move(rules)), state_(state), asked_last_(asked_last) {}
   State state() const { return state_; }
   bool asked_last() const { return asked_last_; }
-  TimeMs deadline() const { return rules_.deadline; }  // of all of it
-  TimeMs next_deadline() const;                        // or of its step, if that is earlier; 0: none
+  TimeMs deadline() const { return rules_.deadline; }  // of the whole buffer
+  TimeMs next_deadline() const;                        // or of its step, if earlier; 0: none
   int step() const { return step_; }
   TimeMs step_deadline() const { return step_deadline_; }
   bool at_last_step() const { return static_cast<size_t>(step_) == rules_.barriers.size(); }
   bool at_sum_step() const { return rules_.sum_step < 0 ? at_last_step() : step_ == rules_.sum_step; }
   bool past_sum() const { return rules_.sum_step >= 0 && step_ > rules_.sum_step; }
-  // Of one that is past its sum's step: the sum can be read. Of any with steps: it never will be, for `failure`.
+  // After the sum's step, "": the sum can be read. In any buffer with steps, else: it never will be, for `failure`.
   void Settle(std::string failure);
   const std::string& failure() const { return failure_; }
   void BeginStep(int step, TimeMs now);
   void RestoreStep(int step, TimeMs deadline);
   void Add(LeaseSlot slot, const Lease& lease);
-  // One of its leases is about to change, and has changed.
+  // Call these before and after one of its leases changes.
   void Leave(const Lease& lease) { Count(lease, -1); }
   void Enter(const Lease& lease) { Count(lease, 1); }
   const std::vector<LeaseSlot>& leases() const { return leases_; }  // in the order drawn
@@ -89,27 +89,27 @@ class UpdateBuffer {
   int64_t held() const { return CountInState(Lease::State::kHeld); }
   int64_t least() const;
   int64_t lapsed() const { return CountInState(Lease::State::kLapsed); }
-  // Leases that it lacks: of those that were to be out, the ones that ended without an update, lapsed, or were not
-  // drawn yet; of a continuous one also those whose update is folded.
+  // The number of leases that it lacks: those that ended without an update, lapsed, or were not drawn yet; in a
+  // continuous buffer also those with aggregated updates.
   int64_t Missing() const;
 
-  // How many updates it could take beside all that can no longer be left out: those that are folded, and being folded,
-  // as two that finish together must not both be the last; those that are held; and those that a site of many names has
-  // in hand, as what it folds comes as one.
+  // The number of updates that it could take besides those it can no longer leave out: aggregated and folding ones,
+  // because two that finish together must not both be the last; held ones; and those that a site of many clients has in
+  // hand, because its partial sum comes as a whole.
   int64_t Room() const;
   Needless needless() const;
-  // What is to be done now that something has moved, when what is needless was dropped. It closes when nobody is
-  // awaited any more, and not when enough is there, because a fold may be under way on another thread. Sites that hold
-  // partials are asked for them when nothing else is awaited: each brings one, and not one after every few tasks.
-  // Lapsed leases are awaited only while there are too few updates without them.
+  // The next action after a change, once needless leases were dropped. The buffer closes when nothing is awaited any
+  // more, not when enough is there, because a fold may be under way on another thread. Sites are asked for partial sums
+  // when nothing else is awaited, so each sends one, and not one after every few tasks. Lapsed leases are awaited only
+  // while there are too few updates without them.
   Verdict Judge();
-  // At the deadline: nothing is awaited but what sites hold, and that until `deadline`. Once.
+  // At the deadline: only partial sums at sites are awaited, and until `deadline`. Once.
   void AskLast(TimeMs deadline);
-  void Reopen() { state_ = State::kOpen; }  // of a closing one: a lease of a site that held it is offered again
+  void Reopen() { state_ = State::kOpen; }  // a closing buffer whose holder's lease is offered again
 
  private:
   void Count(const Lease& lease, int64_t change);
-  int64_t CountOut() const;  // that are offered, in hand or being uploaded
+  int64_t CountOut() const;  // offered, in hand or being uploaded
   Verdict JudgePastSum();
 
   BufferRules rules_;

@@ -1,5 +1,5 @@
-// Arrivals by a virtual clock: which updates come, in which order, and what becomes of the others. Nothing waits: the
-// clock goes on to whatever comes next.
+// Arrivals by a virtual clock: which updates arrive, in which order, and the fate of the others. Nothing waits: the
+// clock moves on to the next event.
 #include <algorithm>
 
 #include "coordinator/rounds/run_machine.h"
@@ -10,15 +10,15 @@ namespace {
 using State = Lease::State;
 
 constexpr VirtualTime kPoll =
-    10'000'000;  // how often an idle client calls (PollIntervals::WaitFor): when it is noticed
-// A version for which devices have come and gone so often will not be made.
+    10'000'000;  // an idle client's poll interval (PollIntervals::WaitFor): when it is noticed
+// A version that devices did not complete in so many waits will not be made.
 constexpr int kMostWaits = 10'000;
 
 std::string SecondsText(VirtualTime time) { return fmt::format("{:g} s", static_cast<double>(time) / 1e6); }
 
 }  // namespace
 
-// A device that goes away says nothing: what it had is given up when it has been silent for a lease.
+// A lost device sends no message: its task is dropped after a lease of silence.
 void RunMachine::SetArrival(Lease& lease) const {
   lease.due = false;
   if (rules_.fleet == nullptr) {
@@ -30,8 +30,8 @@ void RunMachine::SetArrival(Lease& lease) const {
   lease.arrives = std::max(course.ends, virtual_now_ + 1) + (course.lost ? rules_.fleet_lease : 0);
 }
 
-// What has failed is followed by the next arrival; those before it are the same, whenever that is heard of. So the
-// arrivals of a version do not depend on the order in which its tasks end.
+// A failed task is followed by the next arrival; those before it stay the same, whenever the failure is reported. So
+// the arrivals of a version do not depend on the order in which its tasks end.
 void RunMachine::LetArrive(TimeMs now, Actions& actions) {
   const UpdateBuffer& buffer = training_->buffer;
   const auto in_the_air = [&] { return static_cast<int64_t>(under_way_.size()); };
@@ -47,9 +47,9 @@ void RunMachine::LetArrive(TimeMs now, Actions& actions) {
                                                     : 0;
     if (missing > 0) AddLeases(*training_, Draw(TaskKind::kTrain, missing, now), now, actions);
     if (under_way_.empty()) {
-      // Whoever is in a round that is drawn at once was there when it began.
+      // In a round that is drawn at once, all clients were present when it began.
       if (!continuous() || !WaitForDevices(waits++)) return;
-      members_.BeginDraw(DrawnAs());  // those of whom it was judged that they are away
+      members_.BeginDraw(DrawnAs());  // for the devices that were judged absent
       continue;
     }
     const auto [at, client_id, slot] = *under_way_.begin();
@@ -65,7 +65,7 @@ void RunMachine::LetArrive(TimeMs now, Actions& actions) {
   }
 }
 
-// What has come stays; whoever would come later is out.
+// Arrived updates stay; later ones are dropped.
 void RunMachine::LetFleetDeadlinePass() {
   virtual_now_ = fleet_deadline_;
   for (const LeaseSlot slot : training_->buffer.leases()) {

@@ -28,7 +28,7 @@ uint64_t DrawIncarnation() {
   return drawn;
 }
 
-// Nodes that no other takes anything from: with them the whole graph runs, as it was registered.
+// Nodes without consumers: running them runs the whole registered graph.
 std::vector<std::string> Sinks(const Graph& graph) {
   std::vector<bool> used(graph.nodes().size());
   for (const auto& node : graph.nodes()) {
@@ -41,7 +41,7 @@ std::vector<std::string> Sinks(const Graph& graph) {
   return sinks;
 }
 
-// Keys of other tasks within one step.
+// Fetches keys from other tasks within one step.
 class StepSources final : public RemoteRendezvous {
  public:
   StepSources(TaskDirectory peers, int64_t step) : peers_(std::move(peers)), step_(step) {}
@@ -71,11 +71,11 @@ struct WorkerSession {
 
 struct Step {
   std::shared_ptr<Rendezvous> rendezvous;
-  CancellationToken cancel = CancellationToken::Create();  // of what runs here for it
+  CancellationToken cancel = CancellationToken::Create();  // cancels the local part of the step
   bool started = false;
-  size_t waiting = 0;                           // RecvTensor
-  std::optional<Status> finished;               // how the run here ended
-  std::vector<RemoteTask::Done> when_finished;  // the last call of a partial step; more of them if it was sent again
+  size_t waiting = 0;                           // pending RecvTensor calls
+  std::optional<Status> finished;               // result of the local part
+  std::vector<RemoteTask::Done> when_finished;  // last calls of a partial step; several if the call was sent again
   std::optional<StepClock::time_point> ended;
 };
 
@@ -93,7 +93,7 @@ struct GraphWorker::State {
   std::map<int64_t, std::shared_ptr<Step>> steps GUARDED_BY(mutex);
   size_t waiting GUARDED_BY(mutex) = 0;
 
-  // The step of an id, made when it is first heard of. RESOURCE_EXHAUSTED: there are too many.
+  // Returns the step with this id, created at the first use. RESOURCE_EXHAUSTED: too many steps.
   StatusOr<std::shared_ptr<Step>> StepOf(int64_t id) REQUIRES(mutex) {
     if (const auto found = steps.find(id); found != steps.end()) return found->second;
     if (steps.size() >= options.max_steps) {
@@ -129,8 +129,8 @@ struct GraphWorker::State {
     return absl::OkStatus();
   }
 
-  // An error of a run, as other tasks may hear it. Assert, for one, quotes the tensors that it looks at. The codes that
-  // pass come from the session and its transport, and not from kernels.
+  // A run's error as other tasks may see it. Messages of kernels may quote tensors (Assert does). Only codes that come
+  // from the session and its transport, not from kernels, are passed on.
   Status ForOthers(const Status& status) const {
     if (!options.send || status.ok() || absl::IsCancelled(status) || absl::IsAborted(status) ||
         absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status))
@@ -142,7 +142,7 @@ struct GraphWorker::State {
   }
 
   void Ended(Step& step, const Status& status) {
-    // Peers that wait for tensors of a step that failed hear of it, and what it has parked goes.
+    // Notifies peers that wait for tensors of a failed step, and drops its parked tensors.
     if (!status.ok()) step.rendezvous->Abort(status);
     std::vector<RemoteTask::Done> when_finished;
     {
@@ -173,7 +173,7 @@ StatusOr<std::shared_ptr<GraphWorker>> GraphWorker::Create(GraphWorkerOptions op
   return std::shared_ptr<GraphWorker>(new GraphWorker(std::move(state)));
 }
 
-// What runs holds what it needs; it is told to end.
+// Running parts own what they need; they are cancelled.
 GraphWorker::~GraphWorker() {
   std::map<int64_t, std::shared_ptr<Step>> steps;
   std::map<std::string, WorkerSession> sessions;
@@ -204,7 +204,7 @@ size_t GraphWorker::parked_bytes() const { return state_->parked->used(); }
 void GraphWorker::GetStatus(const CancellationToken&, DevicesDone done) { done(std::vector{state_->device}); }
 
 void GraphWorker::CreateWorkerSession(WorkerSessionRequest request, Done done) {
-  std::vector<WorkerSession> gone;  // their graphs go without the lock
+  std::vector<WorkerSession> gone;  // their graphs are destroyed without the lock
   const auto create = [&]() -> Status {
     std::shared_ptr<ResourceManager> resources = state_->resources;
     if (request.isolate_session_state) {
@@ -236,7 +236,7 @@ void GraphWorker::CreateWorkerSession(WorkerSessionRequest request, Done done) {
 }
 
 void GraphWorker::DeleteWorkerSession(const std::string& session, Done done) {
-  WorkerSession gone;  // its graphs go without the lock
+  WorkerSession gone;  // its graphs are destroyed without the lock
   {
     MutexLock lock(state_->mutex);
     const auto found = state_->sessions.find(session);
@@ -306,7 +306,7 @@ void GraphWorker::DeregisterGraph(const std::string& session, const std::string&
 
 namespace {
 
-// Takes the tensors of `keys`, which come when they come; the first error ends it.
+// Takes the tensors of `keys` as they arrive; the first error ends it.
 void TakeAll(const std::shared_ptr<Rendezvous>& rendezvous, const std::vector<std::string>& keys,
              const CancellationToken& cancel, RemoteTask::TensorsDone done) {
   struct Taking {
@@ -347,8 +347,8 @@ void TakeAll(const std::shared_ptr<Rendezvous>& rendezvous, const std::vector<st
 
 }  // namespace
 
-// A step ends by its master's cancellation, its own error, or CleanupGraph. All three reach the one token, so that the
-// run, its receives from peers and what peers wait for here end together.
+// A step ends by its master's cancellation, its own error, or CleanupGraph. All three cancel one token, so that the
+// run, its receives from peers, and its peers' waiting receives end together.
 void GraphWorker::RunGraph(TaskStep task_step, const CancellationToken& cancel, TensorsDone done) {
   const std::shared_ptr<TaskTrace> trace = task_step.trace;
   if (trace != nullptr) trace->received_nanos = NowNanos();
@@ -387,7 +387,7 @@ void GraphWorker::RunGraph(TaskStep task_step, const CancellationToken& cancel, 
     options.cancel = step->cancel;
     options.rendezvous = step->rendezvous;
     options.step = task_step.number;
-    // Times and sizes tell something of data too: a task with a list of what may leave it gives none.
+    // Times and sizes also reveal something about data: a task with a send list reports none.
     std::shared_ptr<proto::RunMetadata> metadata;
     if (trace != nullptr && !state_->options.send) {
       options.trace = trace->step_stats;
@@ -404,7 +404,7 @@ void GraphWorker::RunGraph(TaskStep task_step, const CancellationToken& cancel, 
             state->Ended(*step, failed);
             return done(failed);
           }
-          // A key that this graph never sends is waited for until the caller gives up.
+          // A key that this graph never sends is awaited until the caller cancels.
           TakeAll(step->rendezvous, recv, step->cancel,
                   [state, step, forget, trace, done](StatusOr<NamedTensors> tensors) {
                     forget();
@@ -416,7 +416,7 @@ void GraphWorker::RunGraph(TaskStep task_step, const CancellationToken& cancel, 
         std::move(metadata));
     return;
   }
-  // A partial step: its fetches are taken as they come, and its end is waited for by the last call.
+  // A partial step: its fetches are taken as they arrive, and the last call waits for its end.
   if (starts) {
     RunOptions options;
     options.cancel = step->cancel;
@@ -452,7 +452,7 @@ void GraphWorker::RunGraph(TaskStep task_step, const CancellationToken& cancel, 
       });
 }
 
-// The key says which process it was meant for: one that was restarted must not serve a step of its predecessor.
+// The key names the intended process: a restarted process must not serve a step of its predecessor.
 void GraphWorker::RecvTensor(int64_t id, const std::string& key, const CancellationToken& cancel, TensorDone done) {
   const StatusOr<RendezvousKey> parsed = RendezvousKey::Parse(key);
   if (!parsed.ok()) return done(parsed.status());
@@ -488,7 +488,7 @@ void GraphWorker::RecvTensor(int64_t id, const std::string& key, const Cancellat
     {
       MutexLock lock(state->mutex);
       --state->waiting;
-      // A step that was only asked for, and is asked for no more, leaves nothing.
+      // Removes a step that was only asked for, and has no more waiting receives.
       if (--step->waiting == 0 && !step->started) {
         const auto found = state->steps.find(id);
         if (found != state->steps.end() && found->second == step) state->steps.erase(found);
@@ -515,7 +515,7 @@ void GraphWorker::CleanupGraph(int64_t id, Done done) {
 }
 
 void GraphWorker::CleanupAll(std::vector<std::string> containers, Done done) {
-  std::erase(containers, kBoundDataContainer);  // the owner's, and not a session's
+  std::erase(containers, kBoundDataContainer);  // it belongs to the task's owner, not to a session
   if (containers.empty()) containers.emplace_back(ResourceManager::kDefaultContainer);
   state_->resources->Reset(containers);
   done(absl::OkStatus());

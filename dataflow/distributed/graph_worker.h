@@ -1,5 +1,5 @@
-// The task of this process: it runs its parts of steps for masters, and holds their sends until another task fetches
-// them.
+// The task of this process: it runs its parts of steps for masters, and keeps their sent tensors until another task
+// fetches them.
 #pragma once
 
 #include <chrono>
@@ -21,41 +21,41 @@ class Dataset;  // engine/data/dataset.h
 
 struct GraphWorkerOptions {
   std::string task;                       // "/job:worker/replica:0/task:1"
-  size_t memory_limit_bytes = 0;          // of variables and arenas of all sessions together; 0: no limit
-  size_t parked_bytes = size_t{1} << 30;  // of tensors that wait for their receive
-  size_t max_sessions = 256;              // whose masters have not ended them
-  size_t max_graphs = 1024;               // registered ones of a session
-  size_t max_steps = 4096;                // under way, or not cleaned up
+  size_t memory_limit_bytes = 0;          // limit of variables and arenas of all sessions together; 0: none
+  size_t parked_bytes = size_t{1} << 30;  // limit of tensors that wait for their receive
+  size_t max_sessions = 256;              // sessions that their masters have not ended
+  size_t max_graphs = 1024;               // registered graphs per session
+  size_t max_steps = 4096;                // running steps, and steps that are not cleaned up
   size_t max_waiting = 65'536;            // receives that wait for their send
-  int threads = 0;                        // that run parts; 0: one a core
-  // Whether a graph may run here (AllowedOps); null: any.
+  int threads = 0;                        // threads that run parts; 0: one per core
+  // Decides whether a graph may run here (AllowedOps); null: any graph.
   std::function<Status(const Graph& graph)> allow;
-  // Files of the task's owner, by the name that a graph's BoundDataset gives; no session can unbind them.
+  // Files of the task's owner, by the name in a graph's BoundDataset; sessions cannot unbind them.
   std::vector<std::pair<std::string, std::vector<std::shared_ptr<const Dataset>>>> data;
-  // Tensors that may leave the task. None: any; but no tensor at all where `data` has a set. With a list, callers learn
-  // the code of a step's error and not its message, which may quote values: that goes to `withheld` (null: nowhere).
+  // Tensors that may leave the task. nullopt: any; but none if `data` has a set. With a list, callers get only the code
+  // of a step's error, because its message may quote values: that goes to `withheld` (null: dropped).
   std::optional<SendList> send;
   std::function<void(const std::string& message)> withheld;
-  // Steps that ended are forgotten after this, when their master did not clean up.
+  // Ended steps are forgotten after this time if their master did not clean up.
   std::chrono::seconds forget_after = std::chrono::minutes(10);
-  // Sessions without a step for this long make way when there are too many: their master may be gone.
+  // If there are too many sessions, those without a step for this long are removed: their master may be gone.
   std::chrono::milliseconds idle_after = std::chrono::hours(1);
 };
 
-// Thread-safe. Sessions without isolation share their variables and queues, as long as the process runs.
+// Thread-safe. Sessions without isolation share their variables and queues for the life of the process.
 class GraphWorker final : public RemoteTask {
  public:
-  // `peers`: where keys of other tasks are fetched. INVALID_ARGUMENT: a name that is no task's. ALREADY_EXISTS: two
-  // sets of data of one name.
+  // `peers`: the tasks from which keys are fetched. INVALID_ARGUMENT: not a task's name. ALREADY_EXISTS: two data sets
+  // with one name.
   static StatusOr<std::shared_ptr<GraphWorker>> Create(GraphWorkerOptions options, TaskDirectory peers);
   ~GraphWorker() override;
 
   const std::string& name() const override;
   const TaskDevice& device() const;  // its CPU
   const std::shared_ptr<ResourceManager>& resources() const;
-  size_t steps() const;  // that are not cleaned up
+  size_t steps() const;  // not yet cleaned up
   size_t sessions() const;
-  size_t parked_bytes() const;  // now
+  size_t parked_bytes() const;  // current total
 
   void GetStatus(const CancellationToken& cancel, DevicesDone done) override;
   void CreateWorkerSession(WorkerSessionRequest request, Done done) override;

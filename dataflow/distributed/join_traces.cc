@@ -9,7 +9,7 @@
 namespace rivulet {
 namespace {
 
-// TensorFlow's older tasks tell microseconds alone.
+// TensorFlow's older tasks report only microseconds.
 int64_t StartOf(const proto::NodeExecStats& node) {
   return node.all_start_nanos() != 0 ? node.all_start_nanos() : node.all_start_micros() * 1000;
 }
@@ -17,7 +17,7 @@ int64_t DurationOf(const proto::NodeExecStats& node) {
   return std::max(node.all_end_rel_nanos(), node.all_end_rel_micros() * 1000);
 }
 
-// Since 1970; 0 stands for a time that nobody took.
+// Times since 1970; 0 means not measured.
 void Move(proto::NodeExecStats& node, int64_t by) {
   const int64_t start = StartOf(node) + by;
   node.set_all_start_nanos(start);

@@ -1,4 +1,4 @@
-// One timeline of the traces of several tasks, whose clocks differ.
+// Merging of traces from several tasks with different clocks into one timeline.
 #pragma once
 
 #include <cstdint>
@@ -7,16 +7,16 @@
 
 namespace rivulet {
 
-// Time of day of this machine, in nanoseconds since 1970.
+// This machine's clock, in nanoseconds since 1970.
 int64_t NowNanos();
 
-// By how many nanoseconds the task's clock is ahead of this machine's, from one call: it was sent at `sent` and its
-// answer came at `arrived`. As NTP has it, ((received - sent) + (answered - arrived)) / 2 (RFC 5905, 8): wrong by at
-// most half of the time on the way. A task that does not tell its times, as TensorFlow's, is assumed to have the right
-// time where its nodes ran within the call; else their middle is put into the call's.
+// Estimates, in nanoseconds, how far the task's clock is ahead of this machine's, from one call that was sent at `sent`
+// and answered at `arrived`. As in NTP, ((received - sent) + (answered - arrived)) / 2 (RFC 5905, 8): the error is at
+// most half of the network time. TensorFlow's tasks do not report these times. Their clock is assumed correct if their
+// nodes ran within the call; else the middle of their times is moved to the middle of the call.
 int64_t ClockOffset(const TaskTrace& trace, int64_t sent, int64_t arrived);
 
-// Appends what the task recorded to `joined`, in this machine's time.
+// Appends the task's trace to `joined`, converted to this machine's time.
 void JoinTrace(const TaskTrace& trace, int64_t sent, int64_t arrived, proto::RunMetadata& joined);
 
 }  // namespace rivulet

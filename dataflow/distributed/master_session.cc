@@ -25,7 +25,7 @@
 namespace rivulet {
 namespace {
 
-// Waits for a call that answers by a callback; `what` names it where it does not in time.
+// Waits for a call that answers by a callback; `what` names the call in the error for a timeout.
 template <typename Value, typename Call>
 StatusOr<Value> Await(std::chrono::milliseconds timeout, const std::string& what, Call&& call) {
   struct Waiting {
@@ -51,7 +51,7 @@ StatusOr<Value> Await(std::chrono::milliseconds timeout, const std::string& what
   return *std::move(waiting->answer);
 }
 
-// For calls that answer with a status alone.
+// For calls that return only a status.
 RemoteTask::Done AsDone(std::function<void(StatusOr<int>)> done) {
   return [done = std::move(done)](Status status) {
     if (!status.ok()) return done(std::move(status));
@@ -70,20 +70,20 @@ int64_t DrawStepId() {
   return static_cast<int64_t>(generator() >> 1);
 }
 
-// One task's part of a step, as it was registered there.
+// One task's part of a step, as registered at the task.
 struct TaskPart {
   std::shared_ptr<RemoteTask> task;
-  std::string graph;                                    // its handle
-  std::vector<std::pair<size_t, std::string>> feeds;    // index among the step's, key
-  std::vector<std::pair<size_t, std::string>> fetches;  // likewise
+  std::string graph;                                    // handle of the part at the task
+  std::vector<std::pair<size_t, std::string>> feeds;    // index in the step's feeds, key
+  std::vector<std::pair<size_t, std::string>> fetches;  // the same for fetches
 };
 
 struct RegisteredStep {
   std::string session;
-  std::shared_ptr<const std::atomic<bool>> session_over;  // its end took the graphs with it
+  std::shared_ptr<const std::atomic<bool>> session_over;  // true once the session has ended, and its graphs with it
   std::vector<TensorSpec> feed_specs;
   std::vector<TaskPart> parts;
-  std::vector<std::set<size_t>> needs;  // of each fetch: the feeds that it follows from
+  std::vector<std::set<size_t>> needs;  // for each fetch: the feeds that it depends on
 
   ~RegisteredStep() {
     if (*session_over) return;
@@ -92,7 +92,7 @@ struct RegisteredStep {
   }
 };
 
-// Errors that say only that another part has failed.
+// Errors that only report the failure of another part.
 bool IsEcho(const Status& status) { return absl::IsCancelled(status) || absl::IsAborted(status); }
 
 std::string PlainName(const std::string& name) { return name.ends_with(":0") ? name.substr(0, name.size() - 2) : name; }
@@ -116,13 +116,13 @@ struct MasterSession::State : std::enable_shared_from_this<MasterSession::State>
   int64_t version GUARDED_BY(mutex) = 0;
   bool sessions_made GUARDED_BY(mutex) = false;
   bool closed GUARDED_BY(mutex) = false;
-  // Steps that run, for the heartbeat: by id, their tasks and how they are ended.
+  // Running steps, for the heartbeat: by id, their tasks and a callback that ends them.
   struct Beating {
     std::set<std::string> tasks;
     std::function<void(const Status&)> fail;
   };
   std::map<int64_t, Beating> beating GUARDED_BY(mutex);
-  std::map<std::string, bool> unanswered GUARDED_BY(mutex);  // tasks that were asked and have not answered
+  std::map<std::string, bool> unanswered GUARDED_BY(mutex);  // tasks whose last heartbeat is unanswered
   std::optional<Alarm> next_beat GUARDED_BY(mutex);
   bool beats GUARDED_BY(mutex) = false;
 
@@ -138,7 +138,7 @@ struct MasterSession::State : std::enable_shared_from_this<MasterSession::State>
   StatusOr<std::shared_ptr<const RegisteredStep>> Registered(const std::vector<std::string>& feeds,
                                                              const std::vector<std::string>& fetches,
                                                              const std::vector<std::string>& targets) {
-    std::string key;  // no name has a line's end in it
+    std::string key;  // names contain no line ends
     for (const std::string& name : feeds) key.append(name).append("\n");
     for (const std::string& name : fetches) key.append("|").append(name).append("\n");
     for (const std::string& name : targets) key.append("^").append(name).append("\n");
@@ -150,7 +150,7 @@ struct MasterSession::State : std::enable_shared_from_this<MasterSession::State>
   Status CheckFeeds(const RegisteredStep& step, const std::vector<size_t>& indices,
                     const std::vector<std::pair<std::string, Tensor>>& feeds) const;
 
-  // One round of RunGraph calls, and what they answer.
+  // One round of RunGraph calls, and their results.
   struct Calls;
   void Start(const std::shared_ptr<Calls>& calls, std::vector<std::pair<const TaskPart*, TaskStep>> steps);
   void CleanUp(const RegisteredStep& step, int64_t id) {
@@ -169,7 +169,7 @@ struct MasterSession::State::Calls {
   CancellationToken token;  // cancelled by the first error
   std::function<void(Status, std::vector<Tensor>)> done;
   std::map<std::string, size_t> fetch_of;        // key → index
-  std::shared_ptr<proto::RunMetadata> metadata;  // null: nobody wants any
+  std::shared_ptr<proto::RunMetadata> metadata;  // null: not requested
 
   Mutex mutex;
   size_t left GUARDED_BY(mutex) = 0;
@@ -195,8 +195,8 @@ struct MasterSession::State::PartialStep {
   bool started = false, failed = false, busy = false;
 };
 
-// The step's part of the graph, placed, cut at the edges between devices, and each task's nodes as a graph of their
-// own: what is fed comes by a receive there, what is fetched goes by a send, whose keys the master names in RunGraph.
+// The step's part of the graph, placed and cut at the edges between devices, with a separate graph for each task's
+// nodes. Fed tensors arrive there through a receive, fetched ones leave through a send; RunGraph names their keys.
 StatusOr<std::shared_ptr<const RegisteredStep>> MasterSession::State::Register(
     const std::vector<std::string>& feeds, const std::vector<std::string>& fetches,
     const std::vector<std::string>& targets) {
@@ -210,7 +210,7 @@ StatusOr<std::shared_ptr<const RegisteredStep>> MasterSession::State::Register(
   auto step = std::make_shared<RegisteredStep>();
   step->session = options.handle;
   step->session_over = over;
-  std::map<std::string, size_t> feed_of;  // by name of its Placeholder
+  std::map<std::string, size_t> feed_of;  // by the name of the feed's Placeholder
   for (size_t i = 0; i < run.feeds.size(); ++i) {
     feed_of[run.feeds[i]] = i;
     const Output& output = run.graph.Find(run.feeds[i])->output();
@@ -305,7 +305,7 @@ StatusOr<std::shared_ptr<const RegisteredStep>> MasterSession::State::Register(
   }
   RIVULET_VLOG(1, "a step of {} feeds, {} fetches and {} targets over {} tasks", feeds.size(), fetches.size(),
                targets.size(), graphs.size());
-  // What was registered when one fails goes with `step`.
+  // If a registration fails, `step` removes those that succeeded.
   for (auto& [task, part] : parts) step->parts.push_back(std::move(part));
   for (TaskPart& part : step->parts) {
     RIVULET_ASSIGN_OR_RETURN(
@@ -360,8 +360,8 @@ void MasterSession::State::Start(const std::shared_ptr<Calls>& calls,
                              error = calls->error;
                              results = std::move(calls->results);
                            }
-                           // By the pool: this may be a callback of the step's own alarm, which the end of the step
-                           // waits for.
+                           // On the pool: this may be a callback of the step's own alarm, and the step's end waits for
+                           // that callback.
                            calls->state->pool->Schedule([calls, error, results = std::move(results)]() mutable {
                              calls->done(Status(error.code(), error.message()), std::move(results));
                            });
@@ -395,7 +395,7 @@ StatusOr<std::shared_ptr<MasterSession>> MasterSession::Create(Graph graph, Mast
   if (tasks.empty()) return InvalidArgument("a session over several tasks needs a task");
   auto state = std::make_shared<State>();
   state->options = std::move(options);
-  // Tasks that no filter lets in are not asked.
+  // Tasks that the device filters exclude are not asked.
   if (const auto& filters = state->options.placement.device_filters; !filters.empty()) {
     std::vector<DeviceName> patterns;
     for (const std::string& filter : filters) {
@@ -427,7 +427,7 @@ StatusOr<std::shared_ptr<MasterSession>> MasterSession::Create(Graph graph, Mast
   }
   std::shared_ptr<MasterSession> session(new MasterSession(state));
   for (const std::shared_ptr<RemoteTask>& task : state->tasks) {
-    // A session that could not be made everywhere is deleted where it was, by ~MasterSession.
+    // If a session cannot be created on all tasks, ~MasterSession deletes those that were.
     RIVULET_RETURN_IF_ERROR(
         Await<int>(state->options.control_timeout, task->name(), [&](std::function<void(StatusOr<int>)> done) {
           task->CreateWorkerSession({state->options.handle, state->options.isolate_session_state},
@@ -671,8 +671,8 @@ void MasterSession::Close() {
 
 // ---- heartbeat
 
-// A process that died closes its connections, and its calls fail at once. A machine that vanished says nothing: so
-// while steps run their tasks are asked, and one that has not answered when it is to be asked again is taken for gone.
+// If a process dies, its connections close and its calls fail at once. A machine that vanishes sends nothing. So tasks
+// are polled while steps run, and a task that has not answered by the next poll is considered gone.
 void MasterSession::State::BeginBeating(int64_t id, const RegisteredStep& step,
                                         std::function<void(const Status&)> fail) {
   MutexLock lock(mutex);
@@ -683,7 +683,7 @@ void MasterSession::State::BeginBeating(int64_t id, const RegisteredStep& step,
 }
 
 void MasterSession::State::EndBeating(int64_t id) {
-  Beating gone;  // its callback goes without the lock
+  Beating gone;  // its callback is destroyed without the lock
   MutexLock lock(mutex);
   if (const auto found = beating.find(id); found != beating.end()) {
     gone = std::move(found->second);
@@ -693,7 +693,7 @@ void MasterSession::State::EndBeating(int64_t id) {
 
 void MasterSession::State::ArmBeat() {
   beats = true;
-  // The alarm's own thread only hands over: the alarm is replaced by the next one, and may not replace itself.
+  // The alarm's own thread only passes the work on: the next alarm replaces this one, which cannot replace itself.
   next_beat.emplace(std::chrono::steady_clock::now() + options.heartbeat, [weak = weak_from_this(), pool = pool] {
     pool->Schedule([weak] {
       if (const std::shared_ptr<State> state = weak.lock()) state->Beat();

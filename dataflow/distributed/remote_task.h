@@ -1,10 +1,10 @@
-// Calls between the tasks of one graph, as plain functions: TensorFlow's worker protocol without its wire.
+// Calls between the tasks of one graph, as plain functions: TensorFlow's worker protocol without its encoding.
 // dataflow/cluster implements them over gRPC. GraphWorker is the task of this process.
 //
 //   GetStatus ──→ CreateWorkerSession ──→ RegisterGraph ──→ (RunGraph, RecvTensor, CleanupGraph)* ──→
 //   DeleteWorkerSession
 //
-// A master makes all of them but RecvTensor, by which a task fetches from another one while both run a step.
+// A master makes all of them except RecvTensor, by which a task fetches from another while both run a step.
 #pragma once
 
 #include <cstdint>
@@ -29,12 +29,12 @@ struct TaskDevice {
   std::string name;  // "/job:worker/replica:0/task:1/device:CPU:0"
   std::string type;  // "CPU"
   int64_t memory_limit = 0;
-  uint64_t incarnation = 0;  // drawn when the task's process starts
+  uint64_t incarnation = 0;  // random number per process of the task
 };
 
 struct WorkerSessionRequest {
   std::string session;
-  bool isolate_session_state = false;  // variables and queues are this session's alone
+  bool isolate_session_state = false;  // variables and queues belong to this session alone
 };
 
 struct GraphRegistration {
@@ -45,26 +45,26 @@ struct GraphRegistration {
 
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
-// What a task records of its part of a step, if it is asked for and its owner lets it (GraphWorkerOptions::send).
-// Filled before the answer.
+// A task's trace of its part of a step, if requested and allowed by the task's owner (GraphWorkerOptions::send). Filled
+// before the answer.
 struct TaskTrace {
-  bool step_stats = false, partition_graphs = false;  // what is asked for
-  std::shared_ptr<proto::RunMetadata> metadata;       // null: nothing
-  // By the task's clock, since 1970: when the call came, and when its answer left. 0: the task does not say.
+  bool step_stats = false, partition_graphs = false;  // the requested parts
+  std::shared_ptr<proto::RunMetadata> metadata;       // null: none
+  // By the task's clock, since 1970: arrival of the call, and departure of its answer. 0: not reported.
   int64_t received_nanos = 0, answered_nanos = 0;
 };
 
-// One step of a registered graph. `send` are stored under their keys before it runs, `recv` are taken after it.
-// A partial step is a series of calls of one id: the first starts it, and each takes what it names as soon as that is
-// there; the last one also waits for the end.
+// One step of a registered graph. `send` are stored under their keys before it runs, `recv` are taken after it. A
+// partial step is a series of calls with one id: the first starts it, each takes its `recv` as soon as they are
+// available, and the last also waits for the end.
 struct TaskStep {
   std::string session, graph;
   int64_t id = 0;  // random
   NamedTensors send;
   std::vector<std::string> recv;
-  std::optional<uint64_t> number;  // of the step in its session: random ops draw by it
+  std::optional<uint64_t> number;  // number of the step in its session, for random ops
   bool partial = false, last = false;
-  std::shared_ptr<TaskTrace> trace;  // null: nobody wants one; not of partial steps
+  std::shared_ptr<TaskTrace> trace;  // null: no trace; always null for partial steps
 };
 
 // Thread-safe. Nothing blocks: `done` is called exactly once, on any thread, perhaps before the call returns.
@@ -80,7 +80,7 @@ class RemoteTask {
 
   virtual const std::string& name() const = 0;  // "/job:worker/replica:0/task:1"
   virtual void GetStatus(const CancellationToken& cancel, DevicesDone done) = 0;
-  // ALREADY_EXISTS: there is one of this handle. RESOURCE_EXHAUSTED: the task has as many as it may have.
+  // ALREADY_EXISTS: a session with this handle. RESOURCE_EXHAUSTED: the task's limit of sessions is reached.
   virtual void CreateWorkerSession(WorkerSessionRequest request, Done done) = 0;
   virtual void DeleteWorkerSession(const std::string& session, Done done) = 0;
   // ABORTED: the task has no such session; it may have been restarted. Otherwise the errors of ParseGraph.
@@ -88,16 +88,16 @@ class RemoteTask {
   virtual void DeregisterGraph(const std::string& session, const std::string& graph, Done done) = 0;
   // ABORTED: no such session or graph. Otherwise the errors of Session::Run.
   virtual void RunGraph(TaskStep step, const CancellationToken& cancel, TensorsDone done) = 0;
-  // Waits for the send of `key`, which may come before the step's RunGraph does. ABORTED: the key is of another
-  // incarnation of the sending device, or the step has failed.
+  // Waits for the send of `key`, which may precede the step's RunGraph. ABORTED: the key has another incarnation of the
+  // sending device, or the step has failed.
   virtual void RecvTensor(int64_t step, const std::string& key, const CancellationToken& cancel, TensorDone done) = 0;
-  // Drops what the step has left.
+  // Drops all data of the step.
   virtual void CleanupGraph(int64_t step, Done done) = 0;
-  // Forgets variables and queues of these containers; of the default one when none is named.
+  // Deletes variables and queues of these containers; of the default container if none is named.
   virtual void CleanupAll(std::vector<std::string> containers, Done done) = 0;
 };
 
-// The task of a name, or null.
+// Returns the task with this name, or null.
 using TaskDirectory = std::function<std::shared_ptr<RemoteTask>(const std::string& task)>;
 
 }  // namespace rivulet

@@ -12,11 +12,11 @@ namespace rivulet {
 namespace {
 
 constexpr std::string_view kBlanks = " \t\r";
-constexpr size_t kMostNamed = 8;  // tensors of one error
+constexpr size_t kMostNamed = 8;  // limit of tensors in one error
 
 bool IsSend(const Node& node) { return node.type() == "_Send"; }
 
-// TensorFlow's master and ours insert this Cast, and both name it as they like.
+// Masters (TensorFlow's and Rivulet's) insert this Cast, under arbitrary names.
 bool IsListed(const Output& sent, const SendList& listed) {
   if (sent.node->type() == "Const" || listed.contains(sent.name())) return true;
   return sent.node->type() == "Cast" && sent.dtype() == DType::kBFloat16 && listed.contains(sent.node->input(0).name());

@@ -23,7 +23,7 @@ StatusOr<SyncReplicasNodes> ApplyGradientsInSync(const Scope& scope, const Optim
   const auto scalar = [](const Scope& at, int32_t value) { return at.Const(Tensor::Scalar<int32_t>(value)); };
   SyncReplicasNodes nodes;
 
-  // A worker's side.
+  // Nodes for workers.
   const AttrMap token_type = {{"component_types", std::vector<DType>{DType::kInt64}}};
   std::vector<Output> queues;
   for (int worker = 0; worker < replicas.replicas; ++worker) {
@@ -60,8 +60,8 @@ StatusOr<SyncReplicasNodes> ApplyGradientsInSync(const Scope& scope, const Optim
   nodes.apply = sync.WithControl(applied).AddNode("NoOp", {}, {}, "apply")->name();
   nodes.local_step = local_step.name();
 
-  // The chief's side: tokens of the new step are there only when all variables have been moved. A queue with a token
-  // that was not taken gets none, so the chief never waits for a worker that is gone, and nothing piles up for it.
+  // Nodes for the chief: tokens of the new step exist only after all variables were updated. A queue with an untaken
+  // token gets no further one, so the chief never waits for a lost worker, and its tokens do not accumulate.
   const auto give_tokens = [&](const std::vector<Node*>& before, std::string_view name) -> Node* {
     const Scope after = central.WithControl(before);
     const Output step = after.Op("ReadVariableOp", {global_step}, step_type);

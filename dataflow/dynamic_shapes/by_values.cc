@@ -1,5 +1,5 @@
-// Ops of which an input's value is a size, where it was computed in the run: a range to a count, bins up to the largest
-// value. The op's shape function says the sizes once the values are there, and its own kernel does the rest.
+// Ops with an input whose value is a size that is computed during the run: a range up to a count, bins up to the
+// largest value. The op's shape function computes the sizes from the values, and its own kernel does the rest.
 #include "dataflow/dynamic_shapes/run_kernel.h"
 #include "dataflow/resources/async_op.h"
 
@@ -17,7 +17,7 @@ StatusOr<std::vector<Tensor>> WithKnownValues(const AsyncContext& context) {
   }
   RIVULET_ASSIGN_OR_RETURN(const Node* node, graph.AddNode(std::move(spec)));
   std::vector<Tensor> outputs;
-  // A value must not decide how much memory a run takes.
+  // Limits the memory that a value can request.
   constexpr int64_t kMostElements = int64_t{1} << 24;
   for (const TensorSpec& output : node->outputs()) {
     if (output.shape.elements() > kMostElements)

@@ -1,4 +1,4 @@
-// Boxes that overlap no better one.
+// Selection of boxes that do not overlap a better one.
 #include <algorithm>
 #include <numeric>
 
@@ -12,7 +12,7 @@ struct Box {
   float area() const { return (bottom - top) * (right - left); }
 };
 
-// Corners in any order, as TensorFlow takes them.
+// Corners may be in any order, as in TensorFlow.
 Box BoxAt(const Tensor& boxes, int64_t i) {
   const float* at = boxes.flat<float>().data() + 4 * i;
   return {std::min(at[0], at[2]), std::min(at[1], at[3]), std::max(at[0], at[2]), std::max(at[1], at[3])};

@@ -1,4 +1,4 @@
-// Rows sent to numbered partitions, and rows stitched together by their numbers.
+// Distribution of rows to numbered partitions, and stitching of rows by their numbers.
 #include <algorithm>
 #include <cstring>
 
@@ -38,14 +38,14 @@ StatusOr<std::vector<Tensor>> PartitionsOf(const AsyncContext& context) {
 void DynamicPartition(AsyncContext& context, AsyncDone done) { done(PartitionsOf(context)); }
 RIVULET_DYNAMIC_OP("DynamicPartition", DynamicPartition);
 
-// What an indices tensor and its data have in common, and how many rows the largest index asks for.
+// The shape that all indices and data share, and the number of rows for the largest index.
 struct Stitched {
   Shape row;
   int64_t rows = 0;
 };
 
 StatusOr<Stitched> Measure(const std::vector<Tensor>& inputs) {
-  constexpr int32_t kMostRows = 1 << 24;  // as many are made, whether or not an index names them
+  constexpr int32_t kMostRows = 1 << 24;  // so many rows may be allocated, even if no index names them
   const size_t count = inputs.size() / 2;
   Stitched all;
   for (size_t part = 0; part < count; ++part) {

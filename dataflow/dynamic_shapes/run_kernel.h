@@ -1,4 +1,4 @@
-// Runs an op's own kernel, as a program would, once the sizes of its outputs are known.
+// Runs an op's own kernel as a program would, once the sizes of its outputs are known.
 #pragma once
 
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace rivulet {
 
-// Of `node`, which is context.node or one like it, with context.inputs as its inputs; `outputs` have their types and
-// shapes and receive the values.
+// Runs the kernel of `node`, which is context.node or a similar one, with context.inputs as inputs. `outputs` have the
+// right types and shapes and receive the values.
 Status RunKernelOf(const AsyncContext& context, const Node& node, std::vector<Tensor>& outputs);
 
 }  // namespace rivulet

@@ -1,4 +1,4 @@
-// Rows joined by segments: the last id says how many there are. The op's own kernel does the rest, as in a program.
+// Reduction of rows by segment; the last id gives the number of segments. The op's own kernel does the rest.
 #include <algorithm>
 #include <cstring>
 
@@ -12,7 +12,7 @@ StatusOr<int64_t> LastId(const Tensor& ids) {
   if (ids.elements() == 0) return -1;
   const size_t last = static_cast<size_t>(ids.elements()) - 1;
   const int64_t id = ids.dtype() == DType::kInt64 ? ids.flat<int64_t>()[last] : int64_t{ids.flat<int32_t>()[last]};
-  // As many rows as that are made, whether or not a segment is empty.
+  // So many rows may be allocated, even for empty segments.
   constexpr int64_t kMostSegments = int64_t{1} << 24;
   if (id < 0 || id >= kMostSegments) return InvalidArgument("the last of segment_ids is {}", id);
   return id;

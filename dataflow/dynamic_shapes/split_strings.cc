@@ -1,4 +1,4 @@
-// The parts of texts between separators, as many as there are.
+// Splits strings at separators; the number of parts depends on the values.
 #include <algorithm>
 
 #include "dataflow/resources/async_op.h"
@@ -19,7 +19,7 @@ std::vector<std::string_view> AtSeparators(std::string_view text, std::string_vi
   return parts;
 }
 
-// Runs of white space separate, and those at the ends count for nothing, as in Python's str.split().
+// Separators are runs of white space, and those at the ends are ignored, as in Python's str.split().
 std::vector<std::string_view> AtSpaces(std::string_view text, int64_t most) {
   constexpr std::string_view kSpace = " \t\n\v\f\r";
   std::vector<std::string_view> parts;

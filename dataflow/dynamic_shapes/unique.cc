@@ -1,4 +1,4 @@
-// Elements once each, in the order in which they first come; and those of one list that another lacks.
+// Distinct elements in the order of their first occurrence; and elements of one list that are missing in another.
 #include <cstring>
 #include <string_view>
 #include <unordered_map>
@@ -9,7 +9,7 @@
 namespace rivulet {
 namespace {
 
-// Elements as bytes: equal values have equal bytes, save for the two zeros of floats and NaNs, which are made one.
+// Elements as bytes: equal values have equal bytes; the two zeros of floats, and NaNs, are normalised.
 class Elements {
  public:
   explicit Elements(const Tensor& tensor) : tensor_(tensor), bytes_(SizeOf(tensor.dtype())) {}

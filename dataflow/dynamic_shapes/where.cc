@@ -1,4 +1,4 @@
-// The index vectors of non-zero elements, as many as there are.
+// The index vectors of non-zero elements; their number depends on the values.
 #include <algorithm>
 
 #include "dataflow/resources/async_op.h"
@@ -6,7 +6,7 @@
 namespace rivulet {
 namespace {
 
-// By bytes, as a type's zero is all zeros; of a float the sign does not matter.
+// Compares bytes, because zero is all zero bits in every type, apart from the sign of floats.
 bool IsZero(const std::byte* element, size_t bytes, bool floating) {
   if (std::any_of(element, element + bytes - 1, [](std::byte b) { return b != std::byte{0}; })) return false;
   return (element[bytes - 1] & (floating ? std::byte{0x7F} : std::byte{0xFF})) == std::byte{0};

@@ -13,14 +13,14 @@
 
 namespace rivulet {
 
-inline constexpr std::string_view kBoundDataContainer = "bound data";  // of the resources that are bindings
+inline constexpr std::string_view kBoundDataContainer = "bound data";  // container of the bindings' resources
 
-// Binds `name` to TFRecord files, for all sessions that share `resources` and until these are reset. Errors as
+// Binds `name` to TFRecord files for all sessions that share `resources`, until these are reset. Errors as
 // Dataset::Open; ALREADY_EXISTS: the name is bound.
 Status BindData(ResourceManager& resources, std::string_view name, const std::vector<std::string>& files);
 Status BindData(ResourceManager& resources, std::string_view name, std::vector<std::shared_ptr<const Dataset>> files);
 
-// What BindData bound. `resources` must outlive it.
+// The bindings made by BindData. `resources` must outlive the result.
 std::shared_ptr<const BoundSources> BoundIn(const ResourceManager& resources);
 
 }  // namespace rivulet

@@ -6,7 +6,7 @@
 namespace rivulet {
 namespace {
 
-// Stages that draw without seeds are told apart by their names: ops of a run start in no fixed order.
+// Stages without seeds get random streams by their names, because a run's ops start in no fixed order.
 int NumberOf(std::string_view name) {
   uint32_t hash = 2166136261u;  // FNV-1a
   for (const char c : name) hash = (hash ^ static_cast<uint8_t>(c)) * 16777619u;

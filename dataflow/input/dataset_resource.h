@@ -16,7 +16,7 @@ class DatasetResource : public Resource {
   const std::shared_ptr<const Pipeline> pipeline;
 };
 
-// What `variant`, a dataset op's handle, stands for. INVALID_ARGUMENT: something else.
+// The pipeline that `variant`, the handle from a dataset op, refers to. INVALID_ARGUMENT: not such a handle.
 StatusOr<std::shared_ptr<const Pipeline>> PipelineOf(const RunScope& scope, const Tensor& variant);
 
 }  // namespace rivulet

@@ -1,5 +1,5 @@
-// Iterators of a session: resources that a pipeline is put into (MakeIterator) and that give its elements one by one
-// (IteratorGetNext), over many runs.
+// Iterators of a session: resources that receive a pipeline (MakeIterator) and return its elements one by one
+// (IteratorGetNext), across runs.
 #include "dataflow/input/bound_data.h"
 #include "dataflow/input/dataset_resource.h"
 #include "engine/base/mutex.h"
@@ -34,7 +34,7 @@ class BufferBudget : public Resource {
   const std::shared_ptr<InputBudget> budget;
 };
 
-// Of all iterators of `resources` together: their shuffles, batches and prefetches hold at most its memory limit.
+// The limits for all iterators of `resources` together: their shuffles, batches and prefetches share its memory limit.
 StatusOr<IteratorContext> LimitsIn(ResourceManager& resources) {
   const size_t limit = resources.memory()->limit();
   if (limit == 0) return IteratorContext{};
@@ -45,11 +45,11 @@ StatusOr<IteratorContext> LimitsIn(ResourceManager& resources) {
   return IteratorContext{.budget = static_cast<const BufferBudget&>(*found).budget};
 }
 
-// Running is an object of its own under a lock of its own: MakeIterator may start the iterator anew while another run
-// waits for an element of the old one, and must not wait for it.
+// Running is a separate object with its own lock: MakeIterator may restart the iterator while another run waits for an
+// element of the old pipeline, and must not wait for that.
 class IteratorResource : public Resource {
  public:
-  // `make` (optional) gives the pipeline when an element is first wanted.
+  // `make` (optional) creates the pipeline at the first request for an element.
   using MakeFn = std::function<StatusOr<std::shared_ptr<const Pipeline>>(AsyncContext& context)>;
   IteratorResource(std::string name, std::vector<TensorSpec> specs, MakeFn make)
       : name_(std::move(name)), specs_(std::move(specs)), make_(std::move(make)) {}
@@ -68,7 +68,7 @@ class IteratorResource : public Resource {
     return absl::OkStatus();
   }
 
-  // The elements are made under the lock: two runs that ask at once get two elements in order and not halves of one.
+  // Elements are made under the lock, so that two concurrent runs get two whole elements in order.
   StatusOr<std::vector<Tensor>> Next(AsyncContext& context) {
     std::shared_ptr<Running> running;
     {
@@ -94,7 +94,7 @@ class IteratorResource : public Resource {
     if (!more.ok()) return more.status();
     if (!*more) {
       running->ended = true;
-      running->iterator = nullptr;  // its buffers and threads go
+      running->iterator = nullptr;  // frees its buffers and threads
       return OutOfRange("End of sequence");
     }
     RIVULET_ASSIGN_OR_RETURN(const auto components, element.Components());
@@ -149,8 +149,8 @@ StatusOr<std::shared_ptr<Resource>> MakeOneShotIterator(const ResourceContext& c
   const std::shared_ptr<const Function> factory = found->second;
   if (factory->results.size() != 1 || !factory->arguments.empty() || factory->results[0].dtype() != DType::kVariant)
     return InvalidArgument("{}: '{}' must take nothing and make one data set", DescribeNode(context.node), name);
-  // A one-shot iterator has no initialiser, so its pipeline is made when the first element is wanted, with the stream
-  // of that run.
+  // A one-shot iterator has no initialiser, so its pipeline is created at the first request for an element, with the
+  // random stream of that run.
   return std::make_shared<IteratorResource>(NameOf(context.node), std::move(specs),
                                             [factory](AsyncContext& run) -> StatusOr<std::shared_ptr<const Pipeline>> {
                                               auto environment = std::make_shared<PipelineEnvironment>();
@@ -170,7 +170,7 @@ void MakeIterator(AsyncContext& context, AsyncDone done) {
   done(std::vector<Tensor>());
 }
 
-// On the pool: elements take time to make.
+// On the pool, because making elements takes time.
 void GetNext(AsyncContext& context, AsyncDone done) {
   context.schedule([&context, done = std::move(done)] {
     done(static_cast<IteratorResource&>(*context.resources[0]).Next(context));

@@ -29,7 +29,7 @@ std::string KeyText(DType dtype, uint64_t word) {
 
 size_t LookupTable::bytes() const {
   MutexLock lock(mutex_);
-  constexpr size_t kPlaceBytes = 40;  // a map's node, about
+  constexpr size_t kPlaceBytes = 40;  // approximate size of a map's node
   return content_.keys.size() * (2 * sizeof(Word) + kPlaceBytes);
 }
 
@@ -88,7 +88,7 @@ Status LookupTable::Insert(const Tensor& keys, const Tensor& values) {
     return FailedPrecondition(
         "a HashTableV2 is filled once, by InitializeTableV2; MutableHashTableV2 takes insertions");
   MutexLock lock(mutex_);
-  Content content = content_;  // all or nothing
+  Content content = content_;  // a copy, so that an error changes nothing
   RIVULET_RETURN_IF_ERROR(AddTo(content, keys, values));
   content_ = std::move(content);
   return absl::OkStatus();

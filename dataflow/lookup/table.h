@@ -16,24 +16,24 @@ namespace rivulet {
 class LookupTable final : public Resource {
  public:
   static constexpr std::string_view kType = "Table";
-  // `filled_once`: entries come from one Fill, and before it there is nothing to find.
+  // `filled_once`: all entries come from one Fill; before it, Find fails.
   LookupTable(DType key_dtype, DType value_dtype, bool filled_once)
       : key_dtype_(key_dtype), value_dtype_(value_dtype), filled_once_(filled_once) {}
 
   std::string_view type() const override { return kType; }
   size_t bytes() const override;
-  // INVALID_ARGUMENT: the handle says other types, or the other kind of table.
+  // INVALID_ARGUMENT: the handle has other types, or the other kind of table.
   Status CheckHandle(const Node& handle) const override;
 
-  // Each takes keys and values of one shape. INVALID_ARGUMENT: other types than the table's, or one key with two values
-  // in a table that is filled once.
-  // Fill: FAILED_PRECONDITION where the table has other entries already.
+  // Keys and values must have one shape. INVALID_ARGUMENT: other types than
+  // the table's, or one key with two values in a table that is filled once.
+  // Fill also: FAILED_PRECONDITION: the table already has other entries.
   Status Fill(const Tensor& keys, const Tensor& values);
   Status Replace(const Tensor& keys, const Tensor& values);
   // FAILED_PRECONDITION: the table is filled once.
   Status Insert(const Tensor& keys, const Tensor& values);
 
-  // A tensor of the shape of `keys`. FAILED_PRECONDITION: a table that is filled once, and was not.
+  // Returns a tensor of the shape of `keys`. FAILED_PRECONDITION: a table that is filled once has not been filled.
   StatusOr<Tensor> Find(const Tensor& keys, const Tensor& default_value) const;
   StatusOr<int64_t> size() const;
   struct Entries {
@@ -42,10 +42,10 @@ class LookupTable final : public Resource {
   StatusOr<Entries> Export() const;
 
  private:
-  // Elements of at most 8 bytes, which is all types that keys and values have.
+  // Elements have at most 8 bytes in all key and value types.
   using Word = uint64_t;
   struct Content {
-    std::unordered_map<Word, size_t> places;  // of a key in the vectors
+    std::unordered_map<Word, size_t> places;  // index of a key in the vectors
     std::vector<Word> keys, values;
     bool operator==(const Content& other) const { return keys == other.keys && values == other.values; }
   };

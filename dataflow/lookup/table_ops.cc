@@ -1,5 +1,5 @@
-// Tables as a session's asynchronous ops. None of them waits: a table lives as long as the session, which no program
-// does.
+// Asynchronous ops for tables. None of them waits, but a table lives as long as its session, which programs cannot
+// access.
 #include "dataflow/lookup/table.h"
 #include "dataflow/resources/async_op.h"
 

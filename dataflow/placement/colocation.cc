@@ -11,10 +11,10 @@
 namespace rivulet {
 namespace {
 
-// A chain of more nodes than this is told by its ends.
+// Longer chains are shown only by their ends.
 constexpr size_t kShownTies = 12;
 
-// Two handles of one resource name the same thing: "container/name".
+// Identity of a handle's resource: "container/name".
 std::string ResourceName(const Node& node) {
   if (node.outputs().size() != 1 || node.outputs()[0].dtype != DType::kResource || !node.inputs().empty()) return "";
   const std::string* shared = node.FindAttr<std::string>("shared_name");
@@ -35,8 +35,8 @@ std::vector<std::string> ColocationGroups(const Node& node) {
   return groups;
 }
 
-// Union-find with paths shortened on the way, and smaller groups joined to larger ones below, so that graphs of any
-// size take practically linear time.
+// Union-find with path compression and union by size, so
+// that graphs of any size take practically linear time.
 int Colocation::Root(int id) const {
   int root = id;
   while (parent_[static_cast<size_t>(root)] != root) root = parent_[static_cast<size_t>(root)];
@@ -56,8 +56,8 @@ const Node* Colocation::Constrained(int group, const Node* first) const {
   return nullptr;
 }
 
-// The ties form a forest, as only joins of two groups add one, and so there is exactly one way between two nodes of a
-// group: it is the reason why they are together. It is only looked for when an error or a log wants it.
+// The ties form a forest, because a tie is added only when two groups are joined. So there is exactly one path between
+// two nodes of a group: the reason why they are together. It is computed only for errors and logs.
 std::string Colocation::Chain(const Node& from, const Node& to) const {
   if (&from == &to) return "";
   std::vector<int> came(graph_->nodes().size(), -1);
@@ -90,8 +90,8 @@ std::string Colocation::Chain(const Node& from, const Node& to) const {
 }
 
 Status Colocation::Clash(const Node& a, const Node& b, const Status& how, const std::string& why) const {
-  // The two nodes that disagree may stand far from the tie that brings their groups together.
-  // What a group's nodes ask for fits together: there are few different constraints in it.
+  // The clashing nodes may be far from the tie that joins their groups. Within a group, constraints are compatible, so
+  // there are few different ones.
   const auto culprits = [&](const Node& near) {
     std::map<std::string, const Node*> nodes;
     for (int id : members(Root(near.id())))
@@ -117,9 +117,9 @@ Status Colocation::Clash(const Node& a, const Node& b, const Status& how, const 
       Show(*first), Show(*second), Message(how), rivulet::Join(chain, ", "));
 }
 
-// A user of a handle gives way to the handle, as in TensorFlow: state cannot be on two devices, and a model that puts
-// its layers on a device means the computation. Only a single node may give way; one that brings others along would
-// drag them where they did not ask to be.
+// A user of a handle yields to the handle, as in TensorFlow: state cannot be on two devices, and a model that puts its
+// layers on a device means the computation. Only a single node may yield; a group would move nodes with it that did not
+// request that device.
 Status Colocation::Join(const Node& a, const Node& b, std::string why, const Node* user) {
   int x = Root(a.id()), y = Root(b.id());
   if (x == y) return absl::OkStatus();
@@ -157,7 +157,7 @@ StatusOr<Colocation> Colocation::Build(const Graph& graph, const Options& option
     groups.constraints_.push_back(*own);
     groups.own_.push_back(*std::move(own));
   }
-  // Handles first, so that their users give way.
+  // Handles come first, so that their users yield.
   std::map<std::string, const Node*> resources;
   for (const auto& node : graph.nodes()) {
     if (const std::string name = ResourceName(*node); !name.empty()) {
@@ -182,8 +182,8 @@ StatusOr<Colocation> Colocation::Build(const Graph& graph, const Options& option
       }
     }
   }
-  // A group bears a node's name; where there is no such node, it joins those that name it.
-  // Graphs that were cut down to what a run needs lose nodes, and the name of a group may be that of a lost one.
+  // A group has the name of a node; if that node is missing, the group joins the nodes that name it. Pruned graphs lack
+  // nodes, perhaps the one that names the group.
   std::map<std::string, const Node*> absent;
   for (const auto& node : graph.nodes()) {
     for (const std::string& group : ColocationGroups(*node)) {
@@ -203,8 +203,8 @@ StatusOr<Colocation> Colocation::Build(const Graph& graph, const Options& option
           *node, *leader, fmt::format("'{}' is colocated with '{}'", node->name(), leader->name()), nullptr));
     }
   }
-  // Joins leave an order that depends on the sizes of groups; errors and placements name the members in the order of
-  // creation.
+  // The order after joins depends on group sizes; errors
+  // and placements need the members in order of creation.
   for (auto& members : groups.members_) std::ranges::sort(members);
   return groups;
 }

@@ -18,7 +18,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kMaxPorts = 65'536;
 
-// Instructions that this thread is in, of any observer: a nested program's begin inside of another's.
+// Start times of this thread's nested instructions, for all observers: a nested program's are inside another's.
 thread_local std::vector<Clock::time_point> begun;
 
 }  // namespace

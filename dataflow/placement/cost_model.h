@@ -17,32 +17,32 @@ namespace rivulet {
 
 class CostModel {
  public:
-  // What is assumed of a node that was never measured; TensorFlow's estimate.
+  // Assumed for nodes without measurements; TensorFlow's estimate.
   static constexpr double kUnmeasuredSeconds = 1e-6;
-  // A transfer between devices of one process hands a buffer over and wakes a thread.
+  // A transfer between devices of one process passes a buffer and wakes a thread.
   double transfer_latency_seconds = 10e-6;
   double transfer_bytes_per_second = 10e9;
 
-  // One more measurement: the mean counts.
+  // Adds a measurement; the mean is used.
   void Record(std::string_view node, double seconds);
-  // The largest counts.
+  // Adds a measurement; the maximum is used.
   void RecordBytes(std::string_view node, int port, int64_t bytes);
   bool measured(std::string_view node) const;
   bool empty() const { return nodes_.empty(); }
 
   double Seconds(const Node& node) const;
-  // As measured; otherwise what the inferred shape tells, an unknown dimension counted as 1.
+  // The measured bytes; otherwise those of the inferred shape, with unknown dimensions as 1.
   int64_t Bytes(const Output& output) const;
   double TransferSeconds(int64_t bytes) const {
     return transfer_latency_seconds + static_cast<double>(bytes) / transfer_bytes_per_second;
   }
   void Merge(const CostModel& other);
 
-  // CostGraphDef bytes, TensorFlow's cost_graph.proto: a node per node of `graph`, with its device, inputs, the bytes
-  // of its outputs and compute_cost and compute_time in microseconds; what was not measured is marked inaccurate. Times
-  // are rounded to microseconds, as the format wants: at least 1 where there was any.
+  // Serialises to a CostGraphDef, TensorFlow's cost_graph.proto: one node per node of `graph`, with its device, inputs,
+  // the bytes of its outputs, and compute_cost and compute_time in microseconds; unmeasured nodes are marked
+  // inaccurate. Times are rounded to microseconds, as the format requires, to at least 1 if not zero.
   std::string Serialize(const Graph& graph) const;
-  // DATA_LOSS: no CostGraphDef. INVALID_ARGUMENT: a node without a name, two of one name, negative costs.
+  // DATA_LOSS: not a CostGraphDef. INVALID_ARGUMENT: a node without a name, two nodes with one name, negative costs.
   static StatusOr<CostModel> Parse(std::string_view cost_graph_def);
 
  private:
@@ -54,8 +54,8 @@ class CostModel {
   std::map<std::string, Cost, std::less<>> nodes_;
 };
 
-// Fills a cost model from runs that it watches. What runs inside of If, While and calls counts for the node that holds
-// it. Thread-safe.
+// Fills a cost model from runs that it observes. Time inside If, While and calls counts for the node that contains it.
+// Thread-safe.
 class CostObserver : public RunObserver {
  public:
   void Begin(const Program& program, int index, const KernelContext& context) override;

@@ -24,38 +24,38 @@
 
 namespace rivulet {
 
-// Fields are named as those of TensorFlow's ConfigProto and GraphOptions that mean the same.
+// Fields have the names of equivalent ones in TensorFlow's ConfigProto and GraphOptions.
 struct DevicePlacerOptions {
   int cpus = 1;                             // device_count {"CPU": n}
-  int gpus = 0;                             // device_count {"GPU": n}; a session has what stands behind them
-  std::vector<std::string> device_filters;  // parts of device names; devices that fit none do not count
+  int gpus = 0;                             // device_count {"GPU": n}; the session has the physical devices
+  std::vector<std::string> device_filters;  // parts of device names; devices that match none are ignored
   bool allow_soft_placement = false;
-  // Lines of PlacementLog go here when a graph is placed; null: nowhere.
+  // Receives lines of PlacementLog when a graph is placed; null: no log.
   std::function<void(const std::string& line)> log_device_placement;
-  // Each run's part of the graph is placed for itself, so that what is not run raises no error. Nodes with an effect
-  // stay where their first run had them. Otherwise the whole graph is placed when the session gets it.
+  // Places each run's part of the graph separately, so that unused nodes raise no error. Nodes with side effects stay
+  // on the device of their first run. Otherwise the whole graph is placed when the session receives it.
   bool place_pruned_graph = false;
   bool enable_bfloat16_sendrecv = false;
   bool enable_recv_scheduling = false;
-  // After so many AddCosts the graph is placed again by what they told; every later time twice as many are waited for.
-  // 0: costs change no placement. Needs the whole graph to be placed.
+  // After so many AddCosts, the graph is placed again by the measured costs; the interval doubles each time. 0: costs
+  // do not change the placement. Requires that the whole graph is placed.
   int placement_period = 0;
 };
 
-// Thread-safe. One session's.
+// Thread-safe. For a single session.
 class DevicePlacer : public Placer {
  public:
-  // INVALID_ARGUMENT: a number of devices that cannot be, filters that leave none, options that exclude one another.
+  // INVALID_ARGUMENT: an invalid number of devices, filters that match none, options that exclude each other.
   static StatusOr<std::shared_ptr<DevicePlacer>> Create(DevicePlacerOptions options);
-  // The same on given devices (options.cpus and options.gpus do not count).
+  // The same with given devices (options.cpus and options.gpus are ignored).
   static StatusOr<std::shared_ptr<DevicePlacer>> Create(DevicePlacerOptions options, DeviceSet devices);
 
-  // Errors of PlaceGraph. A node keeps the device that an earlier graph gave it.
+  // Errors of PlaceGraph. A node keeps its device from an earlier graph.
   Status OnGraph(const Graph& graph) override;
   Status Partition(RunGraph& run) override;
   uint64_t generation() const override;
 
-  // What one more run, or several, cost (CostObserver::model): receives are scheduled by it, and nodes placed.
+  // Adds the costs of one or several runs (CostObserver::model), for the schedule of receives and the placement.
   Status AddCosts(const CostModel& costs);
   const DeviceSet& devices() const { return devices_; }
 
@@ -68,7 +68,7 @@ class DevicePlacer : public Placer {
   const DeviceSet devices_;
   mutable Mutex mutex_;
   std::map<std::string, std::string> placed_ GUARDED_BY(mutex_);  // node → device
-  std::unique_ptr<const Graph> graph_ GUARDED_BY(mutex_);         // the session's last, where it may be placed again
+  std::unique_ptr<const Graph> graph_ GUARDED_BY(mutex_);         // the session's last graph, if it may be placed again
   CostModel costs_ GUARDED_BY(mutex_);
   uint64_t generation_ GUARDED_BY(mutex_) = 0;
   int64_t added_ GUARDED_BY(mutex_) = 0, place_at_ GUARDED_BY(mutex_) = 0;

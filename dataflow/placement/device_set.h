@@ -14,43 +14,43 @@
 namespace rivulet {
 
 struct PlacementDevice {
-  DeviceName name;                            // complete
-  int priority = 0;                           // nodes that may live anywhere go to the highest
-  uint64_t incarnation = 1;                   // another number after a restart: keys of transfers tell the two apart
+  DeviceName name;                            // fully specified
+  int priority = 0;                           // unconstrained nodes prefer the highest
+  uint64_t incarnation = 1;                   // changes at a restart, so that keys of transfers differ
   std::function<bool(const Node&)> supports;  // whether the device can run the node
 };
 
-// In the order in which a node without a constraint prefers them: by priority, then type, then job, replica, task and
-// number.
+// Devices in their order of preference for unconstrained nodes: by
+// priority, then type, then job, replica, task and number.
 class DeviceSet {
  public:
   DeviceSet() = default;
-  // INVALID_ARGUMENT: an incomplete name, two devices of one name, or none.
+  // INVALID_ARGUMENT: an incomplete name, a repeated name, or no devices.
   static StatusOr<DeviceSet> Create(std::vector<PlacementDevice> devices);
-  // "/job:localhost/replica:0/task:0/device:CPU:0" and on, which run what has a kernel here (RunsOnCpu).
+  // Devices "/job:localhost/replica:0/task:0/device:CPU:0" and so on, which run nodes with a CPU kernel (RunsOnCpu).
   // INVALID_ARGUMENT: fewer than 1 or more than 64.
   static StatusOr<DeviceSet> LocalCpus(int count);
-  // The same and "/job:localhost/replica:0/task:0/device:GPU:0" and on, which run what has a kernel for devices
-  // (RunsOnGpu), and are preferred. INVALID_ARGUMENT also: fewer than 0 or more than 64 of them.
+  // The same, and "/job:localhost/replica:0/task:0/device:GPU:0" and so on, which run nodes with a device kernel
+  // (RunsOnGpu) and are preferred. INVALID_ARGUMENT also: fewer than 0 or more than 64 GPUs.
   static StatusOr<DeviceSet> Local(int cpus, int gpus);
 
   std::span<const PlacementDevice> devices() const { return devices_; }
   size_t size() const { return devices_.size(); }
   const PlacementDevice& operator[](size_t i) const { return devices_[i]; }
-  // Those that fit at least one of `filters`, each a part of a device name ("/job:ps", "/task:3"); all when there is
-  // none. INVALID_ARGUMENT: a filter that is no device name, or no device is left.
+  // The devices that match at least one of `filters`, each a part of a device name ("/job:ps", "/task:3"); all if there
+  // are no filters. INVALID_ARGUMENT: a filter is not a device name, or no device matches.
   StatusOr<DeviceSet> Filter(std::span<const std::string> filters) const;
-  // "[ /job:…, /job:… ]", for errors; of many devices the first ones.
+  // "[ /job:…, /job:… ]", for errors; shows only the first of many devices.
   std::string ToString() const;
 
  private:
   std::vector<PlacementDevice> devices_;
 };
 
-// A kernel, a structural op or an asynchronous op of the CPU.
+// Returns true if the node is structural, asynchronous, or has a CPU kernel.
 bool RunsOnCpu(const Node& node);
-// A structural op, or one with a kernel for devices, of the node's type; none of text or of variants, which lie in the
-// host's memory.
+// Returns true if the node is structural, or has a device kernel for its type; false for strings and variants, which
+// are in host memory.
 bool RunsOnGpu(const Node& node);
 
 }  // namespace rivulet

@@ -9,7 +9,7 @@ void ListSchedule(std::span<Node* const> order, std::vector<ListScheduleNode>& n
   const auto entry = [&](const Node* node) -> ListScheduleNode& { return nodes[static_cast<size_t>(node->id())]; };
   const auto transfer = [&](const Output& output) { return costs.TransferSeconds(costs.Bytes(output)); };
 
-  std::vector<double> rank(nodes.size(), 0.0);  // from the end of the node on, until it is visited
+  std::vector<double> rank(nodes.size(), 0.0);  // from the node's end; after its visit, from its start
   for (auto it = order.rbegin(); it != order.rend(); ++it) {
     const Node* node = *it;
     double& mine = rank[static_cast<size_t>(node->id())];

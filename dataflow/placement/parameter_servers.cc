@@ -10,7 +10,7 @@
 namespace rivulet {
 namespace {
 
-// Bytes of the variables of a group; -1 where it has none.
+// Bytes of a group's variables; -1 if it has none.
 StatusOr<int64_t> VariableBytes(const Graph& graph, const std::vector<int>& members, bool measure) {
   int64_t bytes = -1;
   for (const int id : members) {
@@ -54,7 +54,7 @@ StatusOr<Graph> OnParameterServers(const Graph& graph, const ParameterServers& s
     for (const int id : colocation.members(group)) devices[static_cast<size_t>(id)] = device;
   }
 
-  // Random ops draw by their place in the graph, which the copy's order may change.
+  // Random ops draw by their position in the graph, which may differ in the copy.
   const std::vector<int> random_index = RandomIndices(graph);
   Graph placed;
   for (const auto& [name, function] : graph.functions()) RIVULET_RETURN_IF_ERROR(placed.AddFunction(function));

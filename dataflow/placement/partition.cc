@@ -16,9 +16,9 @@
 namespace rivulet {
 namespace {
 
-// Everything that must be the same in the cut graph is kept by construction: names, the order of a variable's reads and
-// writes, and which values are known when a program is compiled. What is new are pairs of _Send and _Recv, one per
-// tensor and destination, since a second user on the same device takes what has already come.
+// Everything that must not change is preserved by construction: names, the order of a variable's reads and writes, and
+// values known at compile time. The only new nodes are pairs of _Send and _Recv, one per tensor and destination;
+// further users on the same device share the received tensor.
 class Partitioner {
  public:
   Partitioner(const RunGraph& run, const DeviceSet& devices, const std::vector<int>& device,
@@ -48,21 +48,21 @@ class Partitioner {
   }
 
  private:
-  // Beyond this a node is no longer copied to its users: the lists would grow with the square of the graph.
+  // Limit above which control inputs are not copied to users: the lists would grow with the square of the graph.
   static constexpr size_t kMaxInherited = 256;
 
   static size_t Id(const Node* node) { return static_cast<size_t>(node->id()); }
   int DeviceOf(const Node* node) const { return device_[Id(node)]; }
   std::string DeviceName(int device) const { return devices_[static_cast<size_t>(device)].name.ToString(); }
 
-  // Which devices each node is made on: its own, and for what follows from shapes alone those of its users.
-  // A shape that is sent arrives too late: the receiving program would be compiled without knowing it. It is cheaper
-  // and safer to compute it on each device from the tensor, which is there or is sent anyway.
+  // Finds the devices on which each node exists: its own, or for nodes that depend on shapes alone, those of its users.
+  // A sent shape would arrive too late, after the receiving program was compiled. It is cheaper and safer to compute it
+  // on each device from the tensor, which is there or is sent anyway.
   void FindCopies() {
     const size_t count = run_.graph.nodes().size();
     anywhere_.resize(count);
     copies_.resize(count);
-    std::vector<bool> wanted(count);  // by name, from outside
+    std::vector<bool> wanted(count);  // fetched by name
     for (const std::string& name : run_.fetches)
       if (const StatusOr<Output> output = run_.graph.FindOutput(name); output.ok()) wanted[Id(output->node)] = true;
     for (const std::string& name : run_.targets)
@@ -75,10 +75,10 @@ class Partitioner {
                             !(wanted[Id(node)] && !node->control_inputs().empty());
       if (!anywhere_[Id(node)] || wanted[Id(node)]) copies_[Id(node)].insert(DeviceOf(node));
     }
-    // Users first, as a copy of a copy is needed wherever its users are.
+    // Users first, because a copied node's inputs need copies on the same devices.
     for (auto it = order_.rbegin(); it != order_.rend(); ++it) {
       const Node* node = *it;
-      // Nobody uses it elsewhere: it stays where it was placed.
+      // Without users elsewhere it stays on its own device.
       if (copies_[Id(node)].empty()) copies_[Id(node)].insert(DeviceOf(node));
       for (const Output& input : node->inputs())
         if (anywhere_[Id(input.node)])
@@ -86,8 +86,8 @@ class Partitioner {
     }
   }
 
-  // What a node waits for besides the tensors that it uses. What follows from shapes waits for nothing itself, or its
-  // value would not be known when a program is compiled: its users do in its place.
+  // Collects a node's control dependencies besides its data inputs. Nodes that depend on shapes alone do not wait
+  // themselves, or their values would be unknown at compile time: their users wait instead.
   void FindInherited(const Node& node) {
     std::vector<const Node*>& mine = inherited_[Id(&node)];
     const auto add = [&](const Node* before) {
@@ -138,7 +138,7 @@ class Partitioner {
         if (std::ranges::find(control, here) == control.end()) control.push_back(here);
       }
     }
-    // One of the copies keeps the name, so that feeds, fetches and errors find it; the node's own device comes first.
+    // One of the copies keeps the name, for feeds, fetches and errors; the node's own device has priority.
     const bool original = device == DeviceOf(&node) ||
                           (!copies_[Id(&node)].contains(DeviceOf(&node)) && device == *copies_[Id(&node)].begin());
     RIVULET_ASSIGN_OR_RETURN(Node * made, Add(original ? node.name() : Fresh(node.name()), node.type(),
@@ -147,7 +147,7 @@ class Partitioner {
     return absl::OkStatus();
   }
 
-  // The tensor as `device` has it.
+  // The tensor, or its received copy, on `device`.
   StatusOr<Output> Here(const Output& output, int device) {
     if (const auto made = made_.find({output.node->id(), device}); made != made_.end())
       return made->second->output(output.port);
@@ -163,8 +163,8 @@ class Partitioner {
     return received;
   }
 
-  // A node of `device` that runs after `before` did.
-  // If any tensor of the node is received here already, its receive is such a node, and nothing more need be sent.
+  // A node of `device` that runs after `before`. If a tensor of `before` is already received there, its receive is such
+  // a node, and nothing more is sent.
   StatusOr<Node*> ControlHere(const Node& before, int device) {
     if (const auto made = made_.find({before.id(), device}); made != made_.end()) return made->second;
     for (size_t port = 0; port < before.outputs().size(); ++port)
@@ -183,7 +183,7 @@ class Partitioner {
 
   StatusOr<Output> Transfer(Output value, const Node& origin, int from, int to) {
     const DType dtype = value.dtype();
-    // Constants are exempt: they are sent only where somebody waits for them, and are of no use rounded.
+    // Constants are exempt: they are sent only as control dependencies, and rounding would not help.
     const bool narrow = options_.bfloat16_transfers && dtype == DType::kFloat32 && value.node->type() != "Const";
     const Shape shape = value.shape();
     if (narrow) {
@@ -211,10 +211,10 @@ class Partitioner {
     return widened->output();
   }
 
-  // Each write of a variable after the reads and writes before it, each read after the last write before it.
-  // In one program the positions of nodes give this order. After the cut, what separates two accesses may be a receive,
-  // whose part starts whenever its tensor comes; only edges keep the order then. They suffice on one device, where all
-  // accesses of a variable are.
+  // Orders each write of a variable after earlier reads and writes, and each read after the last write. In one program
+  // the positions of nodes give this order. After the cut, a receive may separate two accesses, and its part starts
+  // whenever its tensor arrives; then only edges keep the order. They suffice on one device, which has all accesses of
+  // a variable.
   Status OrderVariables() {
     struct Accesses {
       Node* write = nullptr;

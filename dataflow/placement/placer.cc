@@ -12,15 +12,15 @@
 namespace rivulet {
 namespace {
 
-// A node whose value comes from nowhere, as TensorFlow's placer defines generators.
+// A node without inputs, whose value depends on nothing; TensorFlow's placer calls it a generator.
 bool IsGenerator(const Node& node) {
   return node.inputs().empty() && node.outputs().size() == 1 && node.outputs()[0].dtype != DType::kResource &&
          node.outputs()[0].dtype != DType::kVariant;
 }
 
-// Groups are placed and not nodes, because nodes that share a device can only go where all of them can run; what is
-// decided for one is decided for all. Constraints narrow first and preferences choose among what is left, so that no
-// preference ever costs a constraint. Each decision leaves its reason: a placement that surprises can be read.
+// Places groups instead of nodes, because nodes that share a device can only be where all of them can run. Constraints
+// are applied before preferences, so that no preference violates a constraint. Each decision is recorded with its
+// reason, to explain unexpected placements.
 class GraphPlacer {
  public:
   GraphPlacer(const Graph& graph, const DeviceSet& devices, const PlacementOptions& options, Colocation groups)
@@ -67,7 +67,7 @@ class GraphPlacer {
     return std::ranges::find(Candidates(node), device) != Candidates(node).end();
   }
 
-  // Devices that fit `constraint` and can run all members; `unable` receives a member that some fitting device cannot.
+  // Devices that match `constraint` and run all members; `unable` receives a member that a matching device cannot run.
   std::vector<int> Fitting(int group, const DeviceName& constraint, bool& any_fits, const Node*& unable) const {
     std::vector<int> fitting;
     for (size_t device = 0; device < devices_.size(); ++device) {
@@ -89,8 +89,8 @@ class GraphPlacer {
     bool any_fits = false;
     const Node* unable = nullptr;
     std::vector<int> fitting = Fitting(group, constraint, any_fits, unable);
-    // What gives way is the kind and number of a device, never the machine: work that was meant for one worker must not
-    // move to another because of a missing kernel.
+    // Relaxes the kind and number of a device, never the machine: work meant for one worker must not move to another
+    // because of a missing kernel.
     if (fitting.empty() && options_.soft && (constraint.type || constraint.id)) {
       DeviceName softened = constraint;
       softened.type.reset();
@@ -121,8 +121,8 @@ class GraphPlacer {
                              DescribeNode(*node), constraint.ToString(), devices_.ToString(),
                              constraint.type || constraint.id ? ", or allow soft placement" : "");
     }
-    // The node that cannot run there and the node that asked for the device are seldom the same one. The error shows
-    // the chain between them.
+    // The node that cannot run there and the node with the constraint usually differ. The error shows the chain between
+    // them.
     const Node* asks = groups_.Constrained(group, unable);
     const std::string chain = asks == nullptr || asks == unable ? "" : groups_.Chain(*unable, *asks);
     return InvalidArgument(
@@ -133,8 +133,8 @@ class GraphPlacer {
         unable->type(), chain.empty() ? "" : ", and ", chain);
   }
 
-  // A pin holds even where the constraints here would decide otherwise: of a group's users, of which each may give way
-  // to the others, a part of the graph has only some, and a variable must not move to another task because of that.
+  // A pin holds even if the constraints here would decide otherwise. Parts of a graph contain only some of a group's
+  // users, whose constraints may be ignored; a variable must not move to another task because of that.
   void ApplyPins() {
     if (options_.pinned == nullptr) return;
     for (const auto& node : graph_.nodes()) {
@@ -146,20 +146,20 @@ class GraphPlacer {
     }
   }
 
-  // "" where none decided. `asks`: a node of the group that has a constraint, or nullptr.
+  // "" if no constraint applied. `asks`: a node of the group with a constraint, or nullptr.
   std::string Constraint(const Node& node, int group, const Node* asks) const {
     if (const auto soft = softened_.find(group); soft != softened_.end()) return soft->second;
     if (groups_.Constrained(node)) return fmt::format("constrained to '{}'", node.device());
     if (asks == nullptr) return "";
     return fmt::format("'{}' is constrained to '{}'{}", asks->name(), asks->device(), Because(node, *asks, group));
   }
-  // Of larger groups only the node that decides says why: chains cost a walk each.
+  // In larger groups only the deciding node is explained: each chain costs a traversal.
   std::string Because(const Node& node, const Node& decided, int group) const {
     return groups_.members(group).size() > kLongGroup ? ", with which it shares a device"
                                                       : ": " + groups_.Chain(node, decided);
   }
 
-  // The whole group goes along.
+  // Places the node's whole group.
   void Assign(const Node& node, int device, const std::string& why) {
     const int group = groups_.Group(node);
     const Node* asks = groups_.Constrained(group);
@@ -183,7 +183,7 @@ class GraphPlacer {
       ListScheduleNode& entry = nodes[static_cast<size_t>(node->id())];
       entry.group = groups_.Group(*node);
       entry.candidates = &Candidates(*node);
-      // Constants follow their users afterwards, and cost nothing.
+      // Constants are placed after their users, and cost nothing.
       entry.left_out = IsGenerator(*node) && !Placed(*node) && groups_.members(entry.group).size() == 1;
       entry.device = DeviceOf(*node);
     }
@@ -198,8 +198,8 @@ class GraphPlacer {
     }
   }
 
-  // Last, when all users have a place: a constant that is made where it is used need not be sent. With users on several
-  // devices it goes where any other node would.
+  // Runs last, when all users are placed: a constant on its users' device need not be sent. With users on several
+  // devices it is placed like any other node.
   void PlaceGenerators(const std::vector<const Node*>& generators) {
     std::vector<std::vector<const Node*>> users(graph_.nodes().size());
     for (const auto& node : graph_.nodes()) {
@@ -207,7 +207,7 @@ class GraphPlacer {
       for (const Node* before : node->control_inputs()) users[static_cast<size_t>(before->id())].push_back(node.get());
     }
     for (const Node* node : generators) {
-      if (Placed(*node)) continue;  // by a colocated one
+      if (Placed(*node)) continue;  // with a colocated node
       const auto& mine = users[static_cast<size_t>(node->id())];
       const int device = mine.empty() ? -1 : DeviceOf(*mine.front());
       if (device >= 0 && MayTake(*node, device) &&
@@ -230,7 +230,7 @@ class GraphPlacer {
   Colocation groups_;
   Placement placement_;
   std::vector<std::vector<int>> candidates_;  // by group
-  std::map<int, std::string> softened_;       // group → why its constraint gave way
+  std::map<int, std::string> softened_;       // group → why its constraint was relaxed
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Assignment of a device to every node of a graph, as TensorFlow's placer does it:
+// Assignment of a device to every node of a graph, in the manner of TensorFlow's placer:
 //
 //   1. A node's requested device (perhaps partial) is merged with those of all nodes that must share a device with
 //      it (dataflow/placement/colocation.h). Of the matching devices, those remain that can run all of them.
@@ -23,10 +23,10 @@ namespace rivulet {
 
 struct PlacementOptions {
   bool soft = false;  // allow_soft_placement
-  // Nodes that have a device already, by name: its canonical name. They stay, and those colocated with them join.
+  // Nodes that already have a device: name → canonical device name. They stay there, with all colocated nodes.
   const std::map<std::string, std::string>* pinned = nullptr;
-  // Spreads what no constraint decides over the devices (HEFT: Topcuoglu, Hariri & Wu, 2002): nodes in decreasing order
-  // of their longest way to the end, each to the device where it finishes first, transfers counted. The same model
+  // Distributes unconstrained nodes over the devices (HEFT: Topcuoglu, Hariri & Wu, 2002): nodes in decreasing order of
+  // their longest path to the end, each to the device where it finishes first, including transfers. The same model
   // gives the same placement.
   const CostModel* costs = nullptr;
 };
@@ -34,18 +34,18 @@ struct PlacementOptions {
 struct Placement {
   std::vector<int> device;         // by node id: index into the device set
   std::vector<std::string> why;    // by node id
-  std::vector<std::string> notes;  // constraints that gave way
+  std::vector<std::string> notes;  // ignored or relaxed constraints
 };
 
-// INVALID_ARGUMENT: a device that is no name, colocated nodes whose constraints clash (with the chain that joins them),
-// a constraint that no device fits, an op that no fitting device can run; each names the node, its constraint and the
-// devices there are.
+// INVALID_ARGUMENT: an invalid device name, colocated nodes with clashing constraints (with the chain that joins them),
+// a constraint that no device matches, an op that no matching device can run. Each error names the node, its constraint
+// and the available devices.
 StatusOr<Placement> PlaceGraph(const Graph& graph, const DeviceSet& devices, const PlacementOptions& options = {});
 
-// log_device_placement: a line per node, in order of creation, "name: (Op): /job:…/device:CPU:0 -- why", and the notes.
+// log_device_placement: a line per node, in order of creation, "name: (Op): /job:…/device:CPU:0 -- reason"; then notes.
 std::vector<std::string> PlacementLog(const Graph& graph, const DeviceSet& devices, const Placement& placement);
 
-// Ops that use only the shape of their input.
+// Returns true if the op uses only the shape of its input.
 bool ReadsOnlyTheShape(const Node& node);
 
 }  // namespace rivulet

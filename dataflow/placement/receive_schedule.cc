@@ -13,8 +13,8 @@ namespace {
 
 size_t Id(const Node* node) { return static_cast<size_t>(node->id()); }
 
-// A node that a program does at some time: waiting for it means something.
-// Sends, receives and constants take their place in the plan but no time of a device.
+// Whether a node runs at a definite time, so that others can wait for it. Sends, receives and constants have a position
+// in the forecast, but take no device time.
 bool TakesTime(const Node& node) {
   return node.type() != "_Send" && node.type() != "_Recv" && node.type() != "Const" && node.type() != "VarHandleOp" &&
          node.type() != "Placeholder";
@@ -24,8 +24,8 @@ double Duration(const Node& node, const CostModel& costs) {
   return TakesTime(node) ? std::max(costs.Seconds(node), 1e-9) : 0.0;
 }
 
-// For each receive its send; nullptr for other nodes, and where the send is not in this graph.
-// The edge that a cut graph does not show: without it a receive would seem to be ready from the start.
+// The send of each receive; nullptr for other nodes, and if the send is not in this graph. This is the edge that a cut
+// graph lacks: without it a receive would seem to be ready from the start.
 std::vector<const Node*> Sends(const Graph& graph) {
   std::map<std::tuple<std::string, std::string, std::string>, const Node*> sends;
   const auto key = [](const Node& node) {
@@ -42,8 +42,8 @@ std::vector<const Node*> Sends(const Graph& graph) {
   return of;
 }
 
-// A simulation of list scheduling, as the devices will do it: each runs one node at a time, the oldest of those that
-// are ready. It needs no measured run, and with equal costs it still tells what is early and what is late.
+// A simulation of list scheduling as the devices do it: each runs one node at a time, the oldest of those that are
+// ready. It needs no measured run; even equal costs predict the order of nodes.
 class Forecaster {
  public:
   Forecaster(const Graph& graph, const CostModel& costs)
@@ -71,7 +71,7 @@ class Forecaster {
   }
 
  private:
-  // A device's nodes that can start now, the oldest first, and those that can later.
+  // A device's nodes that can start now, the oldest first, and those that can start later.
   struct Queue {
     double idle_from = 0;
     std::priority_queue<int, std::vector<int>, std::greater<>> now;
@@ -114,7 +114,7 @@ class Forecaster {
     }
   }
 
-  // Null: there is nothing left to run.
+  // Null: all nodes have run.
   Queue* FirstToStart() {
     Queue* first = nullptr;
     for (auto& [device, queue] : queues_) {
@@ -137,7 +137,7 @@ class Forecaster {
     TellUsers();
   }
 
-  // Outputs come and go. What a receive brings is there while it is under way.
+  // Outputs are allocated and freed. A received tensor exists from the start of its transfer.
   void CountBytes() {
     std::map<std::string, std::vector<std::pair<double, int64_t>>> changes;
     for (const auto& node : graph_.nodes()) {
@@ -156,7 +156,7 @@ class Forecaster {
       }
     }
     for (auto& [device, list] : changes) {
-      std::ranges::sort(list);  // at one time what goes comes before what comes
+      std::ranges::sort(list);  // at equal times, memory is freed before it is allocated
       int64_t now = 0;
       int64_t& peak = forecast_.peak_bytes[device];
       for (const auto& [time, bytes] : list) peak = std::max(peak, now += bytes);
@@ -169,7 +169,7 @@ class Forecaster {
   std::vector<int> waits_;
   std::vector<std::vector<const Node*>> users_;
   std::map<std::string, Queue> queues_;
-  std::vector<const Node*> done_;  // whose users are still to be told
+  std::vector<const Node*> done_;  // their users are still to be updated
   RunForecast forecast_;
 };
 
@@ -177,13 +177,13 @@ class Forecaster {
 
 RunForecast ForecastRun(const Graph& graph, const CostModel& costs) { return Forecaster(graph, costs).Run(); }
 
-// A receive is tied to a node and not to a moment, since nothing can wait for a time: the last node of its device that
-// the forecast lets end early enough for the transfer. A wrong forecast then costs some memory or a short wait, and no
+// Ties a receive to a node instead of a time, because nothing can wait for a time: to the last node of its device
+// that the forecast ends early enough for the transfer. A wrong forecast costs memory or a short wait, but never a
 // result.
 Status ScheduleReceivesLate(Graph& graph, const CostModel& costs) {
   const RunForecast forecast = ForecastRun(graph, costs);
   const std::vector<const Node*> send_of = Sends(graph);
-  // Per device, what takes time, by when it ends.
+  // Per device, the nodes that take time, by their ends.
   std::map<std::string, std::vector<std::pair<double, Node*>>> ends;
   for (const auto& node : graph.nodes())
     if (TakesTime(*node)) ends[node->device()].emplace_back(forecast.finish[Id(node.get())], node.get());
@@ -203,12 +203,12 @@ Status ScheduleReceivesLate(Graph& graph, const CostModel& costs) {
     const auto after = std::ranges::upper_bound(list, latest, {}, &std::pair<double, Node*>::first);
     if (after == list.begin()) continue;
     const auto& [end, last] = *std::prev(after);
-    // Before its send is done it could not start anyway.
+    // It cannot start before its send is done anyway.
     if (end <= forecast.finish[Id(send_of[Id(node.get())])]) continue;
     edges.emplace_back(node.get(), last);
   }
-  // No cycle, not through other devices either: with every receive put off to where its edge has it, all edges of the
-  // graph and these lead forward in time.
+  // There is no cycle, also across devices: with every receive
+  // delayed to its new edge, all edges go forward in time.
   for (const auto& [recv, last] : edges) RIVULET_RETURN_IF_ERROR(graph.AddControlInput(recv, last));
   return absl::OkStatus();
 }

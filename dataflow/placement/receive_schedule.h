@@ -15,18 +15,18 @@
 
 namespace rivulet {
 
-// What is foretold of one run of a cut graph: each device runs one node at a time, in the order of a program; a receive
-// takes its tensor's transfer after the later of its send and of what it waits for.
+// Forecast of one run of a cut graph. Each device runs one node at a time, in the order of a program. A receive
+// transfers its tensor after its send, and after its control inputs.
 struct RunForecast {
   std::vector<double> start, finish;  // seconds, by node id
   std::map<std::string, int64_t>
-      peak_bytes;  // by device: outputs of nodes, from their start to the end of their last use
+      peak_bytes;  // by device: sum of outputs, each from its node's start to the end of its last use
   double makespan = 0;
 };
 RunForecast ForecastRun(const Graph& graph, const CostModel& costs);
 
-// Adds the control edges. Each receive still ends before the first of its users starts in the forecast without them, so
-// that the makespan foretold stays.
+// Adds the control edges. In the forecast without them, each receive still ends before its first user starts, so the
+// predicted makespan is unchanged.
 Status ScheduleReceivesLate(Graph& graph, const CostModel& costs);
 
 }  // namespace rivulet

@@ -46,7 +46,7 @@ std::string RendezvousKey::ToString() const {
                      iteration);
 }
 
-// Shared with the callbacks of cancellations, which may come after the run is over and the rendezvous gone.
+// Shared with callbacks of cancellations, which may run after the run and the rendezvous have ended.
 struct Rendezvous::State {
   struct Waiter {
     uint64_t number = 0;
@@ -55,7 +55,7 @@ struct Rendezvous::State {
   };
   struct Slot {
     std::deque<Tensor> sent;
-    std::deque<Waiter> waiting;  // never both
+    std::deque<Waiter> waiting;  // `waiting` and the sent tensors are never both non-empty
   };
   const std::shared_ptr<MemoryBudget> parked;
   Mutex mutex;
@@ -71,7 +71,7 @@ struct Rendezvous::State {
     if (parked != nullptr) parked->Give(value.bytes());
   }
 
-  // The waiter of this number, taken out; one without `done` when somebody else has it.
+  // Removes and returns the waiter with this number; without `done` if another thread removed it.
   Waiter Take(const std::string& key, uint64_t number) {
     MutexLock lock(mutex);
     const auto slot = slots.find(key);
@@ -109,21 +109,21 @@ Status Rendezvous::Send(const std::string& key, Tensor value) {
     slot.waiting.pop_front();
     if (slot.waiting.empty()) state_->slots.erase(key);
   }
-  // The waiter is out of the table: a cancellation that runs now finds nothing to do.
+  // The waiter is no longer in the table, so a concurrent cancellation finds nothing to do.
   waiter.wait.End();
   waiter.done(std::move(value));
   return absl::OkStatus();
 }
 
-// Three may want to end a waiting receive: its send, its cancellation and the end of the run. A number and not an
-// address names it, as a later receive may stand where an earlier one did.
+// Three events may end a waiting receive: its send, its cancellation and the end of the run. A number identifies it
+// instead of an address, because a later receive may have the same address.
 void Rendezvous::RecvAsync(const std::string& key, const CancellationToken& cancel, Done done) {
   uint64_t number = 0;
   Tensor value;
   Status aborted;
   bool here = false;
-  // Once it waits, another thread may answer it, and `key`, `cancel` and this rendezvous may go with the answer. This
-  // thread continues with copies.
+  // Once it waits, another thread may answer it, which may destroy `key`, `cancel` and this rendezvous. This thread
+  // continues with copies.
   std::string own_key;
   CancellableWait wait;
   std::weak_ptr<State> own_state;
@@ -171,8 +171,8 @@ void Rendezvous::RecvAsync(const RendezvousKey& key, const CancellationToken& ca
   remote_->RecvAsync(std::string(TaskOf(key.send_device)), key.ToString(), cancel, std::move(done));
 }
 
-// The table is emptied before anybody is told, because those who are told may send and receive again, and shall get the
-// error.
+// Empties the table before it calls the waiters, because they
+// may send and receive again, and must then get the error.
 void Rendezvous::Abort(const Status& status) {
   RIVULET_CHECK(!status.ok(), "a rendezvous is aborted with an error");
   std::map<std::string, State::Slot> slots;

@@ -30,13 +30,13 @@ class Pruner {
     }
     for (const std::string& name : targets) {
       Node* node = graph_.Find(name);
-      if (node == nullptr) return graph_.FindOutput(name).status();  // names the nearest
+      if (node == nullptr) return graph_.FindOutput(name).status();  // the error names the nearest
       roots.push_back(node);
     }
     Need(roots);
     for (const auto& [name, function] : graph_.functions()) RIVULET_RETURN_IF_ERROR(run_.graph.AddFunction(function));
     random_index_ = RandomIndices(graph_);
-    // Feeds first: a Placeholder takes its producer's name where the producer itself is not needed.
+    // Feeds first: a Placeholder takes its producer's name if the producer itself is not needed.
     for (const Output& feed : feeds_) {
       std::string name = feed.node->name();
       if (feed.port > 0 || Needed(feed.node)) name += fmt::format("/fed_{}", feed.port);
@@ -76,7 +76,7 @@ class Pruner {
     }
   }
 
-  // Everything it puts out is fed: there is nothing to wait for.
+  // Whether all outputs are fed, so that the node need not run.
   bool FedWhole(Node* node) const {
     for (size_t port = 0; port < node->outputs().size(); ++port)
       if (!IsFed(node->output(static_cast<int>(port)))) return false;

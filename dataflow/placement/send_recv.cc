@@ -1,4 +1,4 @@
-// What _Send and _Recv (engine/ops/send_recv.cc) do: both meet in the rendezvous of the session's run.
+// Implementation of _Send and _Recv (engine/ops/send_recv.cc), by the rendezvous of the session's run.
 #include "dataflow/placement/rendezvous.h"
 #include "dataflow/resources/async_op.h"
 

@@ -9,7 +9,7 @@
 namespace rivulet {
 namespace {
 
-// `visit(T())` for the type of gradients. float16 rounds after each addition, as TensorFlow's does.
+// Calls `visit(T())` for the type of gradients. float16 rounds after each addition, as in TensorFlow.
 template <typename Visit>
 void WithGradientType(DType dtype, Visit&& visit) {
   if (dtype == DType::kFloat16) return visit(float16());
@@ -62,7 +62,7 @@ Status Accumulator::Apply(int64_t local_step, const Tensor& gradient) {
           MemoryCharge charge,
           MemoryCharge::Take(options_.memory, gradient.bytes(),
                              fmt::format("ConditionalAccumulator '{}': a gradient", options_.name)));
-      // A copy: the run may reuse the memory of its values.
+      // A copy: the run may reuse its values' memory.
       RIVULET_ASSIGN_OR_RETURN(sum_, Tensor::Create(gradient.dtype(), gradient.shape()));
       if (sum_.bytes() > 0) std::memcpy(sum_.data(), gradient.data(), sum_.bytes());
       sum_memory_ = std::move(charge);
@@ -87,7 +87,7 @@ bool Accumulator::TakeFirst(std::shared_ptr<Taker>& taker, Tensor& value) {
   return true;
 }
 
-// Callbacks come when the lock is gone, since what they start may come back to this accumulator.
+// Callbacks run without the lock, because they may call this accumulator again.
 void Accumulator::Serve() {
   while (true) {
     std::shared_ptr<Taker> taker;
@@ -109,7 +109,7 @@ bool Accumulator::Withdraw(const std::shared_ptr<Taker>& taker) {
   return true;
 }
 
-// A taker is called back by whatever takes it out of the list: a gradient, its cancellation, or Abandon.
+// A taker's callback is called by the event that removes it from the list: a gradient, its cancellation, or Abandon.
 void Accumulator::Take(int required, const CancellationToken& cancel, TakeDone done) {
   if (required < 1)
     return done(InvalidArgument("ConditionalAccumulator '{}': Argument num_required must be positive, but was {}",
@@ -125,7 +125,7 @@ void Accumulator::Take(int required, const CancellationToken& cancel, TakeDone d
     if (!gone) takers_.push_back(taker);
   }
   if (gone) return taker->done(Gone());
-  // Once it waits, another thread may answer it, and what holds this accumulator may go with the answer.
+  // Once it waits, another thread may answer it, which may destroy the owner of this accumulator.
   const std::shared_ptr<Accumulator> keep = shared_from_this();
   Serve();
   taker->wait.Register([weak = weak_from_this(), taker, name = options_.name] {
@@ -133,7 +133,7 @@ void Accumulator::Take(int required, const CancellationToken& cancel, TakeDone d
     if (self == nullptr || !self->Withdraw(taker)) return;
     taker->wait.End();
     taker->done(Cancelled("ConditionalAccumulator '{}': TakeGrad operation was cancelled", name));
-    self->Serve();  // there may be enough for those behind it
+    self->Serve();  // later takers may need fewer gradients
   });
 }
 

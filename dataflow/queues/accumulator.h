@@ -1,8 +1,8 @@
 // Accumulator of gradients for synchronous training with backup workers: TensorFlow's ConditionalAccumulator. It adds
-// up gradients of the current step, drops those of earlier steps, and hands out their mean once there are enough.
+// gradients of the current step, drops those of earlier steps, and returns their mean once there are enough.
 //
-// With N wanted gradients and N + b workers, no step waits for its slowest b workers. Their gradients arrive after the
-// step is over, and are dropped (Chen et al. 2016, arXiv:1604.00981).
+// With N required gradients and N + b workers, no step waits for its slowest b workers. Their gradients arrive after
+// the step, and are dropped (Chen et al. 2016, arXiv:1604.00981).
 #pragma once
 
 #include <cstdint>
@@ -25,30 +25,30 @@ namespace rivulet {
 struct AccumulatorOptions {
   std::string name;  // for messages
   DType dtype = DType::kFloat32;
-  Shape shape;       // of gradients; those between two takes have one shape, also where this one is partly unknown
-  bool mean = true;  // else the sum
+  Shape shape;       // of gradients; if partly unknown, gradients between two takes still have one shape
+  bool mean = true;  // otherwise the sum
   std::shared_ptr<MemoryBudget> memory;  // the sum counts against it; null: no limit
 };
 
-// Thread-safe. Takes wait in the order in which they came. Gradients are added in the order in which they came, in
-// their own type, so the same order gives the same bits.
+// Thread-safe. Takes wait in order of arrival. Gradients are added in order of arrival, in their own type, so the same
+// order gives the same bits.
 class Accumulator final : public Resource, public std::enable_shared_from_this<Accumulator> {
  public:
   static constexpr std::string_view kType = "Accumulator";
   using TakeDone = std::function<void(StatusOr<Tensor>)>;
 
-  // UNIMPLEMENTED: another type than float16, float32 and float64.
+  // UNIMPLEMENTED: a type other than float16, float32 and float64.
   static StatusOr<std::shared_ptr<Accumulator>> Create(AccumulatorOptions options);
 
-  // Adds a gradient that was computed at `local_step`; one of an earlier step than the current one is dropped, whatever
-  // its shape. INVALID_ARGUMENT: another type or shape. RESOURCE_EXHAUSTED: the memory has no room for the sum.
+  // Adds a gradient that was computed at `local_step`. Gradients of a step before the current one are dropped, whatever
+  // their shape. INVALID_ARGUMENT: another type or shape. RESOURCE_EXHAUSTED: the memory has no room for the sum.
   // ABORTED: the container was reset.
   Status Apply(int64_t local_step, const Tensor& gradient);
-  // Waits for `required` gradients. `done` gets the mean (or sum) of all that there are; none is left then, and the
-  // current step increases by 1. It is called once, without a lock held, on the thread that made the take possible.
+  // Waits for `required` gradients. `done` receives the mean (or sum) of all present gradients; they are then removed,
+  // and the current step increases by 1. It is called once, without locks, on the thread that completes the take.
   // INVALID_ARGUMENT: `required` is below 1. CANCELLED. ABORTED: the container was reset.
   void Take(int required, const CancellationToken& cancel, TakeDone done);
-  // Gradients that were added stay.
+  // Gradients that were already added are kept.
   void SetGlobalStep(int64_t step);
   int count() const;  // gradients since the last take
 
@@ -64,10 +64,10 @@ class Accumulator final : public Resource, public std::enable_shared_from_this<A
     TakeDone done;
     CancellableWait wait;
   };
-  // The first taker and its tensor, where there is enough for it.
+  // Removes the first taker and returns its tensor, if there are enough gradients.
   bool TakeFirst(std::shared_ptr<Taker>& taker, Tensor& value) REQUIRES(mutex_);
   void Serve();
-  bool Withdraw(const std::shared_ptr<Taker>& taker);  // whether it was still waiting
+  bool Withdraw(const std::shared_ptr<Taker>& taker);  // returns whether it was still waiting
   Status Gone() const;
 
   const AccumulatorOptions options_;

@@ -1,4 +1,4 @@
-// Accumulators as a session's asynchronous ops.
+// Asynchronous ops for accumulators.
 #include "dataflow/queues/accumulator.h"
 #include "dataflow/resources/async_op.h"
 
@@ -18,7 +18,7 @@ StatusOr<std::shared_ptr<Resource>> MakeAccumulator(const ResourceContext& conte
 
 Accumulator& AccumulatorOf(AsyncContext& context) { return static_cast<Accumulator&>(*context.resources[0]); }
 
-// A graph may leave the shape of a step unknown until it runs.
+// The shape of a step may be unknown until the graph runs.
 template <typename T>
 StatusOr<T> ScalarOf(const Tensor& tensor, std::string_view argument) {
   if (tensor.shape().rank() != 0)

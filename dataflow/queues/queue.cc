@@ -65,7 +65,7 @@ Status Queue::CheckComponents(const Tuple& components, bool rows) const {
   return absl::OkStatus();
 }
 
-// A tensor of one byte takes some hundred, so a queue of many small elements would hold far more than their bytes.
+// Tensors have an overhead of some hundred bytes, which dominates in queues of small elements, so it is charged too.
 StatusOr<MemoryCharge> Queue::ChargeFor(size_t bytes) const {
   constexpr size_t kTensorOverhead = 128;
   if (options_.memory == nullptr) return MemoryCharge();
@@ -138,8 +138,8 @@ void Queue::DequeueMany(int64_t n, bool up_to, const CancellationToken& cancel, 
   Start(std::move(attempt));
 }
 
-// A closing stands in line behind the enqueues that wait, which were there first; only when they are to be cancelled
-// does it take effect at once.
+// A Close waits behind earlier enqueues; only if they
+// are to be cancelled does it take effect at once.
 void Queue::Close(bool cancel_pending_enqueues, EnqueueDone done) {
   auto attempt = std::make_shared<Attempt>();
   attempt->kind = Attempt::Kind::kClose;
@@ -158,11 +158,11 @@ void Queue::Close(bool cancel_pending_enqueues, EnqueueDone done) {
   Start(std::move(attempt));
 }
 
-// Callbacks are called when the lock is gone, since what they start may come back to this queue. The cancellation is
-// registered only for an attempt that has to wait.
+// Callbacks run without the lock, because they may call this queue again. The cancellation is registered only for an
+// attempt that has to wait.
 void Queue::Start(std::shared_ptr<Attempt> attempt) {
   const bool dequeue = attempt->dequeued != nullptr;
-  // Once it waits, another thread may finish it, and what holds this queue may go with the answer.
+  // Once it waits, another thread may finish it, which may destroy the owner of this queue.
   const std::shared_ptr<Queue> keep = weak_from_this().lock();
   std::vector<Finished> finished;
   {
@@ -179,7 +179,7 @@ void Queue::Start(std::shared_ptr<Attempt> attempt) {
       std::any_of(finished.begin(), finished.end(), [&](const Finished& each) { return each.attempt == attempt; });
   Tell(std::move(finished));
   if (over) return;
-  // It waits. The token keeps the attempt; whoever finishes the attempt makes it forget that.
+  // It waits. The token keeps the attempt alive until the attempt is finished.
   attempt->wait.Register([weak = weak_from_this(), attempt] {
     if (const auto queue = weak.lock()) queue->CancelAttempt(attempt);
   });
@@ -197,7 +197,7 @@ void Queue::CancelAttempt(const std::shared_ptr<Attempt>& attempt) {
     if (dequeue) PutBack(*attempt);
     finished.push_back(
         {attempt, Cancelled("{}: {} operation was cancelled", Described(), dequeue ? "Dequeue" : "Enqueue")});
-    Advance(finished);  // those behind it may go on
+    Advance(finished);  // later attempts may proceed now
   }
   Tell(std::move(finished));
 }
@@ -216,9 +216,9 @@ void Queue::Tell(std::vector<Finished> finished) {
   }
 }
 
-// Only the first of each line is tried: queues are first come, first served, and a small dequeue must not overtake a
-// large one that has waited longer. An enqueue that goes on may let a dequeue go on and the other way round, hence the
-// loop until neither moves.
+// Only the first attempt of each side is tried: queues are first come, first served, and a small dequeue must not
+// overtake an older, larger one. A finished enqueue may enable a dequeue and vice versa, so the loop continues until
+// neither proceeds.
 void Queue::Advance(std::vector<Finished>& finished) {
   for (bool changed = true; changed;) {
     changed = false;
@@ -258,8 +258,8 @@ Queue::Progress Queue::TryEnqueue(Attempt& attempt, Status& status) {
 
 Queue::Progress Queue::TryDequeue(Attempt& attempt, Status& status) {
   auto available = static_cast<int64_t>(elements_.size());
-  // No more elements will come, so an attempt that lacks some can never be complete. What it took so far goes back to
-  // the front for those who want less.
+  // No more elements will arrive, so the attempt cannot be completed. Its elements return to the front, for smaller
+  // dequeues.
   if (closed_ && available < attempt.wanted) {
     const int64_t wanted = attempt.wanted + static_cast<int64_t>(attempt.elements.size());
     PutBack(attempt);
@@ -282,7 +282,7 @@ Queue::Progress Queue::TryDequeue(Attempt& attempt, Status& status) {
 }
 
 void Queue::PutBack(Attempt& attempt) {
-  // To where they came from: the front of a FIFO queue, anywhere in a shuffling one.
+  // They return to the front of a FIFO queue, or anywhere in a shuffling one.
   while (!attempt.elements.empty()) {
     if (options_.shuffle) {
       elements_.push_back(std::move(attempt.elements.front()));
@@ -295,7 +295,7 @@ void Queue::PutBack(Attempt& attempt) {
   }
 }
 
-// TensorFlow's PhiloxRandom(seed, seed2), one word at a time.
+// TensorFlow's PhiloxRandom(seed, seed2), one word per call.
 uint32_t Queue::NextWord() {
   if (words_used_ == 4) {
     block_ = Philox4x32({{static_cast<uint32_t>(options_.seed), static_cast<uint32_t>(options_.seed >> 32)}}, counter_);
@@ -324,7 +324,7 @@ StatusOr<Queue::Tuple> Queue::Assemble(Attempt& attempt) const {
   if (attempt.kind == Attempt::Kind::kDequeue) return std::move(attempt.elements.front().components);
   Tuple batch;
   for (size_t i = 0; i < options_.component_types.size(); ++i) {
-    // Rows of the largest size in each unknown dimension, zero where an element does not reach.
+    // Rows have the largest size in each unknown dimension, padded with zeros.
     Shape row = options_.shapes[i];
     for (int axis = 0; axis < row.rank(); ++axis) {
       if (row.dim(axis) != kUnknownDim) continue;
@@ -405,7 +405,7 @@ void Queue::Abandon() {
         finished.push_back({attempt, Aborted("{}: its container was reset", Described())});
       line->clear();
     }
-    // Nobody will find the elements again, and a graph that holds the queue's handle may live long.
+    // The elements are unreachable now, but a graph with the queue's handle may live long.
     elements_.clear();
   }
   Tell(std::move(finished));

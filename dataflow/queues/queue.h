@@ -2,9 +2,9 @@
 // error messages are those of TensorFlow's queues.
 //
 // Operations are asynchronous. Each waits behind the earlier operations of its side (enqueues and closings; dequeues)
-// and runs as soon as it can. Its callback is then called once, without a lock held, on the thread that made the
-// operation possible. A large operation may proceed in steps. An EnqueueMany with too many elements first adds as many
-// as fit. A DequeueMany takes the available elements and keeps them until it is complete.
+// and runs as soon as possible. Its callback is then called once, without a lock held, on the thread that made the
+// operation possible. A large operation may proceed in steps: an EnqueueMany first adds as many elements as fit, and a
+// DequeueMany takes available elements and keeps them until it is complete.
 #pragma once
 
 #include <cstdint>
@@ -30,47 +30,47 @@ namespace rivulet {
 
 struct QueueOptions {
   std::string name;                    // for messages
-  std::string op = "FIFOQueue";        // likewise, without "V2"
+  std::string op = "FIFOQueue";        // for messages, without "V2"
   std::vector<DType> component_types;  // of every element
-  std::vector<Shape> shapes;           // as many, or none: not known. Fully known, save for `padding`
+  std::vector<Shape> shapes;           // as many, or empty: unknown. Fully known unless `padding`
   int64_t capacity = -1;               // elements; negative: no limit
   bool padding = false;                // DequeueMany pads with zeros along the unknown dimensions of `shapes`
   bool shuffle = false;
-  int64_t min_after_dequeue = 0;         // shuffle: elements that stay to choose from until the queue is closed
+  int64_t min_after_dequeue = 0;         // shuffle: minimum of remaining elements until the queue is closed
   uint64_t seed = 0, seed2 = 0;          // shuffle
-  std::shared_ptr<MemoryBudget> memory;  // elements count against it, also those that wait outside; null: no limit
+  std::shared_ptr<MemoryBudget> memory;  // charged for all elements, including waiting ones; null: no limit
 };
 
-// Thread-safe. With the same order of operations the same elements come out.
+// Thread-safe. The same order of operations gives the same elements.
 class Queue : public Resource, public std::enable_shared_from_this<Queue> {
  public:
   using Tuple = std::vector<Tensor>;
   using EnqueueDone = std::function<void(Status)>;
   using DequeueDone = std::function<void(StatusOr<Tuple>)>;
 
-  // INVALID_ARGUMENT: no components, another number of shapes, shapes that must be known, a capacity of 0, a
-  // min_after_dequeue that does not fit below the capacity.
+  // INVALID_ARGUMENT: no components, a different number of shapes, unknown shapes that must be known, a capacity of 0,
+  // a min_after_dequeue that is not below the capacity.
   static StatusOr<std::shared_ptr<Queue>> Create(QueueOptions options);
 
-  // INVALID_ARGUMENT (at once): components of another number, type or shape. RESOURCE_EXHAUSTED (at once): the memory
-  // has no room. CANCELLED: the queue is closed, `cancel` was cancelled, or a closing cancelled it.
+  // INVALID_ARGUMENT (at once): components of another number, type or shape. RESOURCE_EXHAUSTED (at once): no memory.
+  // CANCELLED: the queue is closed, `cancel` was cancelled, or Close cancelled it.
   void Enqueue(Tuple element, const CancellationToken& cancel, EnqueueDone done);
-  // One element for each row; none of rows = 0 is done at once.
+  // Adds one element per row; zero rows are done at once.
   void EnqueueMany(const Tuple& rows, const CancellationToken& cancel, EnqueueDone done);
-  // OUT_OF_RANGE: the queue is closed and has too few elements. CANCELLED; what was taken by then goes back.
+  // OUT_OF_RANGE: the queue is closed and has too few elements. CANCELLED; elements already taken are returned.
   void Dequeue(const CancellationToken& cancel, DequeueDone done);
-  // `n` elements, each component along a new first dimension; `up_to`: fewer (at least one) of a closed queue.
-  // INVALID_ARGUMENT: n < 0, components of unknown shape.
+  // Takes `n` elements, stacked in each component along a new first dimension; `up_to`: a closed queue may give fewer,
+  // at least one. INVALID_ARGUMENT: n < 0, components of unknown shape.
   void DequeueMany(int64_t n, bool up_to, const CancellationToken& cancel, DequeueDone done);
-  // Enqueues that wait come first, or end with CANCELLED. CANCELLED: it is closed already.
+  // Waiting enqueues are completed first, or end with CANCELLED. CANCELLED: the queue is already closed.
   void Close(bool cancel_pending_enqueues, EnqueueDone done);
   bool closed() const;
-  int64_t size() const;  // elements that are neither waiting outside nor taken
+  int64_t size() const;  // elements in the queue, without waiting or taken ones
 
   std::string_view type() const override { return "Queue"; }
   size_t bytes() const override;
   Status CheckHandle(const Node& handle) const override;
-  void Abandon() override;  // all that waits ends with ABORTED, and so does what comes
+  void Abandon() override;  // ends waiting and later operations with ABORTED
   const QueueOptions& options() const { return options_; }
 
  private:
@@ -83,14 +83,14 @@ class Queue : public Resource, public std::enable_shared_from_this<Queue> {
   struct Attempt {
     enum class Kind { kEnqueue, kClose, kDequeue, kDequeueMany, kDequeueUpTo };
     Kind kind;
-    std::deque<Element> elements;  // still to be put in, or taken so far
-    int64_t wanted = 0;            // elements that a dequeue still lacks
+    std::deque<Element> elements;  // still to be added, or taken so far
+    int64_t wanted = 0;            // number that a dequeue still needs
     EnqueueDone enqueued;
     DequeueDone dequeued;
     CancellableWait wait;
   };
   using Attempts = std::list<std::shared_ptr<Attempt>>;
-  // Attempts that are over, with what they are told once the lock is gone.
+  // Finished attempts, with the results for their callbacks, which run without the lock.
   struct Finished {
     std::shared_ptr<Attempt> attempt;
     Status status;
@@ -98,7 +98,7 @@ class Queue : public Resource, public std::enable_shared_from_this<Queue> {
 
   void Start(std::shared_ptr<Attempt> attempt);
   void CancelAttempt(const std::shared_ptr<Attempt>& attempt);
-  // Carries out what can be, as long as anything can.
+  // Runs all operations that are possible.
   void Advance(std::vector<Finished>& finished) REQUIRES(mutex_);
   enum class Progress { kNone, kSome, kComplete };
   Progress TryEnqueue(Attempt& attempt, Status& status) REQUIRES(mutex_);
@@ -108,7 +108,7 @@ class Queue : public Resource, public std::enable_shared_from_this<Queue> {
   void Tell(std::vector<Finished> finished);
   StatusOr<Tuple> Assemble(Attempt& attempt) const;
   Status CheckComponents(const Tuple& components, bool rows) const;
-  StatusOr<MemoryCharge> ChargeFor(size_t bytes) const;  // of one element's tensors
+  StatusOr<MemoryCharge> ChargeFor(size_t bytes) const;  // for one element's tensors
   uint32_t NextWord() REQUIRES(mutex_);
   std::string Described() const { return options_.op + " '" + options_.name + "'"; }
 

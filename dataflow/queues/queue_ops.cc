@@ -1,4 +1,4 @@
-// Queues as a session's asynchronous ops.
+// Asynchronous ops for queues.
 #include <algorithm>
 #include <cstring>
 
@@ -31,7 +31,7 @@ StatusOr<std::shared_ptr<Resource>> MakeQueue(const ResourceContext& context) {
 
 Queue& QueueOf(AsyncContext& context) { return static_cast<Queue&>(*context.resources[0]); }
 
-// As TensorFlow: there are no time-outs of single operations; RunOptions has one for the run.
+// As in TensorFlow, single operations have no timeouts; RunOptions has one for the run.
 Status CheckTimeout(const AsyncContext& context) {
   const int64_t timeout = context.node.attr<int64_t>("timeout_ms");
   if (timeout == -1) return absl::OkStatus();
@@ -47,7 +47,7 @@ Queue::EnqueueDone Enqueued(AsyncDone done) {
 
 void Enqueue(AsyncContext& context, AsyncDone done) {
   if (const Status ok = CheckTimeout(context); !ok.ok()) return done(ok);
-  // The run may reuse the memory of what it fed or computed; the queue keeps copies of its own.
+  // The run may reuse the memory of its fed or computed tensors; the queue keeps copies.
   Queue::Tuple element;
   for (const Tensor& input : context.inputs) {
     StatusOr<Tensor> copy = Tensor::Create(input.dtype(), input.shape());

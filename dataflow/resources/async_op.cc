@@ -4,14 +4,14 @@
 
 namespace rivulet {
 
-// The tensor holds a number, not an address: variants are fed, fetched and copied like any bytes, and one from another
-// run, or from nowhere, must be an error and not a wild pointer. What is kept lives as long as the run, since nobody
-// can say which copy of the tensor is the last.
+// The tensor contains a number, not an address: variants are fed, fetched and copied like any bytes, and an invalid
+// one, or one from another run, must cause an error instead of a wild access. Resources are kept until the run ends,
+// because the last copy of the tensor cannot be known.
 Tensor RunScope::Keep(std::shared_ptr<Resource> resource) {
   MutexLock lock(mutex_);
   kept_.push_back(std::move(resource));
   Tensor variant(DType::kVariant, Shape{});
-  const uint64_t id = kept_.size();  // from 1: a zeroed tensor is no handle
+  const uint64_t id = kept_.size();  // from 1, so that a zero tensor is not a handle
   std::memcpy(variant.data(), &id, sizeof id);
   return variant;
 }

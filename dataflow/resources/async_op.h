@@ -1,6 +1,6 @@
 // Asynchronous ops, which wait and so cannot be part of a program: queues, iterators, sends and receives. A session
-// partitions a graph at them; the parts between them are programs. An asynchronous op starts when all its inputs have
-// run, releases the thread, and calls back when it is done. Functions must not contain any.
+// partitions a graph at them; the parts between them are programs. An asynchronous op starts after all its inputs,
+// releases the thread, and calls back when it is done. Functions must not contain any.
 //
 //   void Dequeue(AsyncContext& context, AsyncDone done) {
 //     static_cast<Queue&>(*context.resources[0]).Dequeue(context.cancel, [done](StatusOr<Tensor> value) {
@@ -36,10 +36,10 @@
 
 namespace rivulet {
 
-// What lives as long as one run. Thread-safe.
+// Objects that live as long as one run. Thread-safe.
 class RunScope {
  public:
-  // The run's one T, made with T() when first asked for: a rendezvous, a table of buffers.
+  // The run's single T, created with T() at the first call: a rendezvous, a table of buffers.
   template <typename T>
   std::shared_ptr<T> Get() {
     MutexLock lock(mutex_);
@@ -47,15 +47,15 @@ class RunScope {
     if (object == nullptr) object = std::make_shared<T>();
     return std::static_pointer_cast<T>(object);
   }
-  // Gives the run an object that others share; before the first Get of its type.
+  // Sets the run's T to a shared object; call before the first Get<T>.
   template <typename T>
   void Put(std::shared_ptr<T> object) {
     MutexLock lock(mutex_);
     objects_[typeid(T)] = std::move(object);
   }
-  // A variant tensor (a scalar) that stands for `resource` within this run.
+  // Returns a variant scalar that refers to `resource` within this run.
   Tensor Keep(std::shared_ptr<Resource> resource);
-  // INVALID_ARGUMENT: a tensor that Keep of this run did not give.
+  // INVALID_ARGUMENT: not a tensor from this run's Keep.
   StatusOr<std::shared_ptr<Resource>> Kept(const Tensor& variant) const;
 
  private:
@@ -64,31 +64,31 @@ class RunScope {
   std::vector<std::shared_ptr<Resource>> kept_ GUARDED_BY(mutex_);
 };
 
-// What an asynchronous op is given. It and all that it refers to stay until `done` was called.
+// Arguments of an asynchronous op. They stay valid until `done` was called.
 struct AsyncContext {
   const Node& node;
-  const Graph& graph;                                // where the functions that node names are
-  std::vector<Tensor> inputs;                        // values of the inputs that are no resources, in order
-  std::vector<std::shared_ptr<Resource>> resources;  // of those that are, in order
+  const Graph& graph;                                // has the functions that nodes name
+  std::vector<Tensor> inputs;                        // values of inputs that are not resources, in order
+  std::vector<std::shared_ptr<Resource>> resources;  // inputs that are resources, in order
   ResourceManager& resource_manager;
   RunScope& scope;
-  const CompileOptions& compile;  // for programs of its own
-  CancellationToken cancel;       // of the run: OnCancel tells when to give up
+  const CompileOptions& compile;  // for programs of this op
+  CancellationToken cancel;       // of the run: OnCancel reports cancellation
   StreamKey rng;
   uint64_t step = 0;
-  // Runs a closure on the run's inter-op pool: for work that takes time.
+  // Runs a closure on the run's inter-op pool: for lengthy work.
   std::function<void(std::function<void()>)> schedule;
 };
 
-// Called exactly once, on any thread, perhaps before the op returns; as many tensors as the node has outputs, of their
-// types and compatible shapes. An error ends the run with it.
+// Call exactly once, on any thread, perhaps before the op returns, with one tensor per output of the node, of its type
+// and compatible shape. An error ends the run with that error.
 using AsyncDone = std::function<void(StatusOr<std::vector<Tensor>>)>;
-// Must not block. When `context.cancel` is cancelled it calls `done` soon, with CANCELLED: the run waits for that.
+// Must not block. When `context.cancel` is cancelled it must soon call `done` with CANCELLED: the run waits for it.
 using AsyncFn = std::function<void(AsyncContext& context, AsyncDone done)>;
 
 struct ResourceContext {
   const Node& node;    // the handle
-  const Graph& graph;  // where the functions that it names are
+  const Graph& graph;  // has the functions that the node names
   ResourceManager& resource_manager;
   const CompileOptions& compile;
 };
@@ -97,23 +97,23 @@ using ResourceFn = std::function<StatusOr<std::shared_ptr<Resource>>(const Resou
 class AsyncOpRegistry {
  public:
   struct ResourceOp {
-    std::string type;  // Resource::type of what it names
+    std::string type;  // Resource::type of the named resource
     ResourceFn make;
   };
   static AsyncOpRegistry& Global();
-  // A second registration of an op stops the program and names both places.
+  // A second registration of an op stops the program with both places.
   void Register(std::string op, AsyncFn run, const char* file, int line);
   void RegisterResource(std::string op, std::string type, ResourceFn make, const char* file, int line);
-  // An op of which a size of an output follows from values: a program cannot run it, save where it knows these values
-  // when it is compiled. It is run as an asynchronous op, and what comes after it is compiled for the size that came.
+  // Registers an op with output sizes that depend on values. A program can run it only if the values are known at
+  // compile time. Otherwise it runs as an asynchronous op, and later ops are compiled for the resulting sizes.
   void RegisterDynamic(std::string op, AsyncFn run, const char* file, int line);
-  // Ops that another registry holds: `family` gives what runs one of its ops, and nullptr for any other. It is asked
-  // each time, so that registry may grow.
+  // Registers the ops of another registry: `family` returns the function for its ops, and nullptr for others. It is
+  // called at each lookup, so that registry may grow.
   using Family = const AsyncFn* (*)(std::string_view op);
   void RegisterFamily(Family family) { families_.push_back(family); }
-  const AsyncFn* Find(std::string_view op) const;             // nullptr: no asynchronous op
-  const AsyncFn* FindDynamic(std::string_view op) const;      // nullptr: its sizes follow from shapes
-  const ResourceOp* FindResource(std::string_view op) const;  // nullptr: no handle (a variable's is none of these)
+  const AsyncFn* Find(std::string_view op) const;             // nullptr: not an asynchronous op
+  const AsyncFn* FindDynamic(std::string_view op) const;      // nullptr: its sizes depend on shapes alone
+  const ResourceOp* FindResource(std::string_view op) const;  // nullptr: not a handle (variables are not included)
   bool Has(std::string_view op) const { return Find(op) != nullptr || FindResource(op) != nullptr; }
 
  private:

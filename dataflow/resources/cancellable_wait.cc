@@ -2,9 +2,9 @@
 
 namespace rivulet {
 
-// The wait's own lock is never held while the token is called: the token calls back, and waits for callbacks.
+// The wait's own lock is never held while the token is called: the token runs callbacks, and waits for them.
 void CancellableWait::Register(std::function<void()> give_up) const {
-  const std::shared_ptr<State> state = state_;  // the waiter that holds this may be answered meanwhile
+  const std::shared_ptr<State> state = state_;  // the owner of this may be destroyed when it is answered
   if (state == nullptr) return;
   const uint64_t callback = state->cancel.OnCancel(give_up);
   if (callback == 0) {

@@ -2,9 +2,9 @@
 
 namespace rivulet {
 
-// Compared before it is added, and again when another thread was faster. An addition that is taken back when it was too
-// much would, for a moment, refuse others that fit. The comparison subtracts, since a sum of what a graph asks for can
-// run past 64 bits. What the outer budget refuses is given back here, so a refusal leaves both as they were.
+// Compares before adding, and again if another thread was faster. Adding first and undoing later could briefly refuse
+// others that fit. The comparison subtracts, because sums of requested sizes may overflow 64 bits. If the outer budget
+// refuses, the bytes are returned here, so a refusal changes neither budget.
 Status MemoryBudget::Take(size_t bytes, std::string_view what) {
   size_t used = used_.load(std::memory_order_relaxed);
   do {
@@ -31,8 +31,8 @@ StatusOr<MemoryCharge> MemoryCharge::Take(std::shared_ptr<MemoryBudget> budget, 
   return charge;
 }
 
-// Taken before it is allocated: a tensor beyond the limit costs a comparison, and not memory that the machine may not
-// have.
+// Charges the budget before allocating: a tensor beyond the limit costs a comparison instead of memory that the machine
+// may not have.
 StatusOr<BudgetedBuffer> BudgetedBuffer::Create(size_t bytes, std::shared_ptr<MemoryBudget> budget,
                                                 std::string_view what) {
   if (budget != nullptr) RIVULET_RETURN_IF_ERROR(budget->Take(bytes, what));

@@ -1,4 +1,4 @@
-// Limit and current total of allocated bytes, of one session and of all that share state.
+// Limit and current total of allocated bytes, for one session or for all that share state.
 #pragma once
 
 #include <atomic>
@@ -13,12 +13,12 @@
 
 namespace rivulet {
 
-// Thread-safe. Bytes taken here are taken of `outer` too.
+// Thread-safe. Bytes taken here are also taken from `outer`.
 class MemoryBudget {
  public:
   MemoryBudget(std::string name, size_t limit_bytes, std::shared_ptr<MemoryBudget> outer = nullptr)
       : name_(std::move(name)), limit_(limit_bytes), outer_(std::move(outer)) {}
-  // RESOURCE_EXHAUSTED: `what` asks for more than the limit leaves; nothing is taken then.
+  // RESOURCE_EXHAUSTED: `what` requests more than the limit leaves; nothing is taken then.
   Status Take(size_t bytes, std::string_view what);
   void Give(size_t bytes);
   size_t used() const { return used_.load(std::memory_order_relaxed); }
@@ -33,11 +33,11 @@ class MemoryBudget {
   const std::shared_ptr<MemoryBudget> outer_;
 };
 
-// Bytes that count against a budget as long as this lives, for memory that something else allocates.
+// A charge on a budget for the life of this object, for memory that other code allocates.
 class MemoryCharge {
  public:
-  MemoryCharge() = default;  // of nothing
-  // RESOURCE_EXHAUSTED: `what` asks for more than the limit leaves.
+  MemoryCharge() = default;  // an empty charge
+  // RESOURCE_EXHAUSTED: `what` requests more than the limit leaves.
   static StatusOr<MemoryCharge> Take(std::shared_ptr<MemoryBudget> budget, size_t bytes, std::string_view what);
   ~MemoryCharge() { Release(); }
   MemoryCharge(MemoryCharge&& other) noexcept { *this = std::move(other); }
@@ -58,11 +58,11 @@ class MemoryCharge {
   size_t bytes_ = 0;
 };
 
-// Zeroed memory of 64-byte alignment that counts against a budget as long as it lives.
+// Zeroed memory, 64-byte aligned, that is charged to a budget during its life.
 class BudgetedBuffer {
  public:
   BudgetedBuffer() = default;
-  // RESOURCE_EXHAUSTED: beyond the budget, or more than the machine gives; the message begins with `what`.
+  // RESOURCE_EXHAUSTED: beyond the budget, or more than the machine has; the message starts with `what`.
   static StatusOr<BudgetedBuffer> Create(size_t bytes, std::shared_ptr<MemoryBudget> budget, std::string_view what);
   ~BudgetedBuffer() { Release(); }
   BudgetedBuffer(BudgetedBuffer&& other) noexcept { *this = std::move(other); }

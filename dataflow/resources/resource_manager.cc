@@ -26,8 +26,8 @@ StatusOr<std::shared_ptr<Resource>> ResourceManager::Find(std::string_view conta
   return NotFound("the container '{}' has no {} '{}'.{}", ContainerOf(container), type, name, DidYouMean(name, known));
 }
 
-// Made under the lock, so that two runs which meet a queue for the first time at once get one queue, and not each its
-// own with half of the elements. What cannot be made leaves no entry: the next run tries again.
+// Makes the resource under the lock, so that two concurrent runs get one queue instead of one each with half of the
+// elements. A failure leaves no entry: the next run tries again.
 StatusOr<std::shared_ptr<Resource>> ResourceManager::FindOrMake(std::string_view container, std::string_view type,
                                                                 std::string_view name, const Make& make) {
   MutexLock lock(mutex_);
@@ -43,10 +43,10 @@ StatusOr<std::shared_ptr<Resource>> ResourceManager::FindOrMake(std::string_view
   return resource;
 }
 
-// The generation is counted after the entries are gone and before the lock is: whoever sees the new number and looks
-// again finds what is there now. Runs keep what they found as long as the number stays.
+// The generation changes after the entries are removed and before the lock is released: a run that sees the new number
+// finds the new contents. Runs reuse lookups while the number is unchanged.
 void ResourceManager::Reset(std::span<const std::string> containers) {
-  std::vector<std::shared_ptr<Resource>> removed;  // told outside of the lock: they may call back
+  std::vector<std::shared_ptr<Resource>> removed;  // abandoned without the lock: they may call back
   {
     MutexLock lock(mutex_);
     for (auto entry = resources_.begin(); entry != resources_.end();) {

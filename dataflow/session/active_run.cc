@@ -11,15 +11,15 @@ void ActiveRuns::Close(const Status& reason) {
     closed_ = true;
     for (ActiveRun* run : runs_) {
       MutexLock run_lock(run->mutex_);
-      if (run->reason_.ok()) run->reason_ = Status(reason.code(), reason.message());  // each its own, see Execution
+      if (run->reason_.ok()) run->reason_ = Status(reason.code(), reason.message());  // its own Status, see Execution
       tokens.push_back(run->token_);
     }
   }
   for (const CancellationToken& token : tokens) token.Cancel();
 }
 
-// A run may be ended by its caller, its time or its session. All three cancel one token, so the run asks in one place;
-// who was first leaves the reason, and Explain puts it in the place of a bare CANCELLED.
+// A run may be ended by its caller, its timeout or its session. All three cancel one token, so the run checks only
+// that. The first one records the reason, and Explain replaces a plain CANCELLED by it.
 StatusOr<std::unique_ptr<ActiveRun>> ActiveRun::Create(std::shared_ptr<ActiveRuns> runs, const CancellationToken& outer,
                                                        std::chrono::milliseconds timeout) {
   std::unique_ptr<ActiveRun> run(new ActiveRun());
@@ -34,7 +34,7 @@ StatusOr<std::unique_ptr<ActiveRun>> ActiveRun::Create(std::shared_ptr<ActiveRun
   if (outer.cancelled()) run->token_.Cancel();
   if (timeout.count() > 0) {
     const Clock::time_point now = Clock::now();
-    // A year is for ever, and no clock's arithmetic overflows.
+    // Limits the timeout to a year, so that clock arithmetic does not overflow.
     run->deadline_ = now + std::min<std::chrono::milliseconds>(timeout, std::chrono::hours(24 * 365));
     run->alarm_.emplace(run->deadline_, [raw = run.get(), timeout] {
       {
@@ -48,7 +48,7 @@ StatusOr<std::unique_ptr<ActiveRun>> ActiveRun::Create(std::shared_ptr<ActiveRun
   return run;
 }
 
-// The alarm first, and waited for: its callback holds this run.
+// Destroys the alarm first and waits for its callback, which refers to this run.
 ActiveRun::~ActiveRun() {
   alarm_.reset();
   outer_.Forget(outer_callback_);

@@ -1,4 +1,4 @@
-// A run under way, as its session tracks it: reasons to end it early.
+// A run in progress, as tracked by its session, with reasons to end it early.
 #pragma once
 
 #include <chrono>
@@ -15,10 +15,10 @@ namespace rivulet {
 
 class ActiveRun;
 
-// The runs of a session that are under way. Thread-safe.
+// The runs of a session that are in progress. Thread-safe.
 class ActiveRuns {
  public:
-  // Ends them all with `reason`, and refuses new ones.
+  // Ends all runs with `reason`, and refuses new ones.
   void Close(const Status& reason);
   bool closed() const {
     MutexLock lock(mutex_);
@@ -35,7 +35,7 @@ class ActiveRuns {
 class ActiveRun {
  public:
   using Clock = std::chrono::steady_clock;
-  // Cancelled by `outer`, by ActiveRuns::Close, and `timeout` after now (0: never). FAILED_PRECONDITION: closed.
+  // Cancelled by `outer`, by ActiveRuns::Close, or after `timeout` (0: never). FAILED_PRECONDITION: closed.
   static StatusOr<std::unique_ptr<ActiveRun>> Create(std::shared_ptr<ActiveRuns> runs, const CancellationToken& outer,
                                                      std::chrono::milliseconds timeout);
   ~ActiveRun();
@@ -44,7 +44,7 @@ class ActiveRun {
 
   const CancellationToken& token() const { return token_; }
   Clock::time_point deadline() const { return deadline_; }
-  // CANCELLED becomes the reason for it, where it was not the caller.
+  // Replaces CANCELLED by its reason, unless the caller cancelled.
   Status Explain(Status status) const;
 
  private:

@@ -12,9 +12,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// One thread for all alarms of the process; it never ends.
-// A thread per run would cost more than many runs. It is never joined, so that alarms may be set and forgotten while
-// the process ends.
+// One thread for all alarms of the process; it never ends. A thread
+// per run would cost more than many runs. It is never joined, so
+// that alarms may still be used while the process exits.
 class Clockwork {
  public:
   static Clockwork& Global() {
@@ -36,7 +36,7 @@ class Clockwork {
     return id;
   }
 
-  // Waits for a callback that is running, or the alarm's owner could be gone under it.
+  // Waits for a running callback, so that the alarm's owner may be destroyed.
   void Forget(uint64_t id) {
     MutexLock lock(mutex_);
     if (const auto found = times_.find(id); found != times_.end()) {
@@ -58,7 +58,7 @@ class Clockwork {
       const auto first = alarms_.begin();
       const Clock::time_point now = Clock::now();
       if (first->first.first > now) {
-        // A long wait in one piece could overflow the clock's arithmetic.
+        // Limits the wait, so that clock arithmetic does not overflow.
         changed_.WaitFor(mutex_, std::min<Clock::duration>(first->first.first - now, std::chrono::hours(1)));
         continue;
       }

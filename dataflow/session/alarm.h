@@ -7,8 +7,8 @@
 
 namespace rivulet {
 
-// Rings once at `when`, on a thread of the process's own, unless it is destroyed before. The destructor waits for a
-// callback that is running.
+// Calls back once at `when`, on a thread shared by the process, unless it is destroyed earlier. The destructor waits
+// for a running callback.
 class Alarm {
  public:
   Alarm(std::chrono::steady_clock::time_point when, std::function<void()> callback);

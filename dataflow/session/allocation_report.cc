@@ -6,7 +6,7 @@
 namespace rivulet {
 namespace {
 
-// Lines of each list that are printed.
+// Limit of printed lines per list.
 constexpr size_t kLines = 20;
 
 void AppendList(const std::vector<std::pair<std::string, size_t>>& list, std::string_view title, std::string& text) {
@@ -44,7 +44,7 @@ AllocationReport ReportAllocations(const Program& program, const ResourceManager
   if (instructions.empty()) return report;
   report.peak_node = instructions[static_cast<size_t>(peak)].node;
 
-  // Of the tensors that took the same bytes one after the other, in place, the last one is what lies there.
+  // Of tensors that use the same bytes in turn, in place, shows the last one.
   std::map<size_t, const PlannedTensor*> at_offset;
   for (const PlannedTensor& tensor : plan.tensors)
     if (tensor.first <= peak && tensor.instruction <= peak && peak <= tensor.last) at_offset[tensor.offset] = &tensor;

@@ -15,7 +15,7 @@
 namespace rivulet {
 namespace {
 
-// Known when a program is compiled, as in RunPlan's parts.
+// Whether the value is known at compile time, as in RunPlan's parts.
 bool IsKnown(const Node& node, const std::vector<bool>& known) {
   if (node.op().stateful || node.outputs().empty() || !node.control_inputs().empty()) return false;
   const std::string_view op = node.type();
@@ -37,9 +37,9 @@ bool HasDynamicNode(const Function& function) {
     if (RunsFunctions(node->type()) && MustBeCut(*function.body, *node)) return true;
     if (IsGrowingStack(*function.body, *node)) return true;
     known[static_cast<size_t>(node->id())] = IsKnown(*node, known);
-    // The bounds of a range are mostly arguments, which are known where the function is compiled for its call.
+    // The bounds of a range are mostly arguments, whose values are known when the function is compiled for its call.
     if (!HasDynamicSizes(*node) || node->type() == "Range") continue;
-    // A program runs it itself where all that it takes is known, if there is a kernel.
+    // A program can run the op if all its inputs are known and there is a kernel.
     if (!known[static_cast<size_t>(node->id())] || !KernelRegistry::Global().Has(node->type(), Device::kCpu))
       return true;
   }
@@ -76,7 +76,7 @@ StatusOr<CutBody> BodyOfCut(const Graph& graph, const Node& node, const Function
   Scope scope(body);
   std::map<std::string, Output, std::less<>> instead;
   CutBody cut;
-  std::vector<int> number(function->arguments.size(), -1);  // of each argument among those that are no handles
+  std::vector<int> number(function->arguments.size(), -1);  // index of each argument among those that are not handles
   int count = 0;
   for (size_t i = 0; i < function->arguments.size(); ++i) {
     const Node& argument = *function->arguments[i];
@@ -94,7 +94,7 @@ StatusOr<CutBody> BodyOfCut(const Graph& graph, const Node& node, const Function
       continue;
     }
     number[i] = count++;
-    // Of a loop's variable the shape may change from turn to turn, as far as its function allows.
+    // The shape of a loop's variable may change between iterations, within the bounds of its function.
     const Shape& shape = call.kind == FunctionCall::Kind::kWhile ? argument.outputs()[0].shape : given.shape();
     made = scope.Placeholder(argument.name(), given.dtype(), shape);
     cut.feeds.push_back(made.name());
@@ -106,7 +106,7 @@ StatusOr<CutBody> BodyOfCut(const Graph& graph, const Node& node, const Function
   for (const Output& result : function->results) {
     RIVULET_RETURN_IF_ERROR(no_list(result.dtype(), "a result"));
     if (result.dtype() == DType::kResource) {
-      // A loop hands its handles from turn to turn. They stay what they are.
+      // A loop passes its handles unchanged from iteration to iteration.
       cut.function.fetch_of.push_back(-1);
       cut.function.argument_of.push_back(-1);
       continue;

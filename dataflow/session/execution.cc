@@ -10,10 +10,10 @@
 
 namespace rivulet {
 
-// An asynchronous op that was started. Its done-callback and its return meet: whoever comes second goes on.
-// An op may call back before it returns, from this thread or another. Two flags meet so that exactly one side goes on,
-// and an op that is done at once continues on this thread instead of growing the stack or taking a turn through the
-// pool.
+// A started asynchronous op. Its callback and its return synchronise: the second of the
+// two continues the run. An op may call back before it returns, from this thread or
+// another. Two flags ensure that exactly one side continues, and that an op which is
+// done at once continues on this thread without growing the stack or using the pool.
 struct Execution::AsyncCall {
   explicit AsyncCall(AsyncContext given) : context(std::move(given)) {}
   const std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
@@ -34,8 +34,8 @@ Execution::Execution(ExecutionEnvironment environment)
   left_ = static_cast<int>(plan_.steps.size());
 }
 
-// Without a pool the thread that waits is the only one, so work comes to it in a queue of its own; callbacks from other
-// threads only add to it.
+// Without a pool only the waiting thread works, from a
+// queue; callbacks from other threads only add to the queue.
 void Execution::Schedule(std::function<void()> closure) {
   if (environment_.pool != nullptr) {
     environment_.pool->Schedule(std::move(closure), environment_.priority);
@@ -46,8 +46,8 @@ void Execution::Schedule(std::function<void()> closure) {
   changed_.NotifyAll();
 }
 
-// Counted as under way before any is scheduled: the first may be done before the second is on its way, and the run
-// would look as if it were over.
+// Counts all steps as started before any is scheduled: otherwise the first might end before the second is scheduled,
+// and the run would seem finished.
 void Execution::Start(std::vector<Tensor> feeds) {
   std::vector<int> ready;
   {
@@ -82,9 +82,9 @@ void Execution::Feed(int feed, Tensor value) {
     Schedule([self = shared_from_this(), next] { self->RunStep(next); });
 }
 
-// Runs `first` and then, on this thread, one of the steps that can start after it; the others go to the pool.
-// A chain of parts stays on its thread, with what it has just written in the cache; only where the graph forks does the
-// pool get work.
+// Runs `first` and then, on this thread, one of the steps that become ready
+// after it; the others go to the pool. So a chain of parts stays on its thread,
+// with its results in the cache, and only forks of the graph use the pool.
 void Execution::RunStep(int first) {
   for (int step = first; step >= 0;) {
     Status status;
@@ -93,7 +93,7 @@ void Execution::RunStep(int first) {
     } else if (plan_.steps[static_cast<size_t>(step)].kind == PlanStep::Kind::kPart) {
       status = RunPart(step);
     } else if (!StartAsync(step, &status)) {
-      return;  // its done-callback goes on
+      return;  // its done-callback continues
     }
     const std::vector<int> ready = Complete(step, status);
     for (size_t i = 1; i < ready.size(); ++i)
@@ -102,15 +102,15 @@ void Execution::RunStep(int first) {
   }
 }
 
-// Tensors share their memory, so taking is cheap, and the last taker is the last holder: large values between parts go
-// as soon as nobody needs them.
+// Tensors share their memory, so taking is cheap, and the last user is the last owner: large values between parts are
+// freed as soon as they are not needed.
 std::vector<Tensor> Execution::TakeInputs(const std::vector<int>& values) {
   MutexLock lock(mutex_);
   std::vector<Tensor> taken;
   for (const int value : values) {
     const size_t index = static_cast<size_t>(value);
     taken.push_back(values_[index]);
-    if (--uses_[index] == 0) values_[index] = Tensor();  // its memory goes with the last user
+    if (--uses_[index] == 0) values_[index] = Tensor();  // frees its memory with the last user
   }
   return taken;
 }
@@ -132,8 +132,8 @@ Status Execution::RunPart(int step) {
   return absl::OkStatus();
 }
 
-// By name at every run, since the container may have been reset in between. The handle's own attributes are held
-// against the resource that is there: another session may have made it, of another type.
+// Looks the resource up by name in every run, because the container may have been reset. The handle's attributes are
+// compared with the resource: another session may have made it, with another type.
 StatusOr<std::shared_ptr<Resource>> Execution::ResourceOf(const Node& handle) const {
   const Graph& graph = *plan_.graph;
   const std::string& container = handle.attr<std::string>("container");
@@ -160,7 +160,7 @@ StatusOr<std::shared_ptr<Resource>> Execution::ResourceOf(const Node& handle) co
 Status Execution::RunCall(int step, const PlanAsync& async) {
   const auto begin = std::chrono::steady_clock::now();
   StatusOr<std::vector<Tensor>> results = RunCutCall(*async.call, *async.node, TakeInputs(async.inputs), environment_);
-  // Handles have no value, and keep their ports.
+  // Handles have no value, but keep their ports.
   if (results.ok()) {
     size_t next = 0;
     std::vector<Tensor> outputs;
@@ -171,7 +171,7 @@ Status Execution::RunCall(int step, const PlanAsync& async) {
   return Finish(step, *async.node, begin, std::move(results));
 }
 
-// The call's context is shared with the callback, which may outlive this frame and, if the run is given up, the caller.
+// The call's context is shared with the callback, which may outlive this frame and, in an abandoned run, the caller.
 bool Execution::StartAsync(int step, Status* status) {
   const PlanAsync& async = plan_.asyncs[static_cast<size_t>(plan_.steps[static_cast<size_t>(step)].index)];
   const Node& node = *async.node;
@@ -199,7 +199,7 @@ bool Execution::StartAsync(int step, Status* status) {
     }
     call->context.resources.push_back(*std::move(resource));
   }
-  if (async.run == nullptr) {  // a handle that is to be made
+  if (async.run == nullptr) {  // a handle whose resource is created
     *status = ResourceOf(node).status();
     return true;
   }
@@ -229,8 +229,8 @@ Status Execution::Finish(int step, const Node& node, std::chrono::steady_clock::
   if (!outputs.ok()) return Annotate(outputs.status(), where);
   if (outputs->size() != node.outputs().size())
     return Internal("{} gave {} outputs, and has {}", where, outputs->size(), node.outputs().size());
-  // Programs were compiled on the graph's word. What comes from outside of it is checked here, at the op's name, and
-  // not where a part fails to compile for it.
+  // Programs are compiled for the types and shapes in the graph. Values from asynchronous ops are checked here, so that
+  // errors name the op and not a part that fails to compile.
   for (size_t port = 0; port < outputs->size(); ++port) {
     const TensorSpec& spec = node.outputs()[port];
     const Tensor& value = (*outputs)[port];
@@ -249,8 +249,8 @@ Status Execution::Finish(int step, const Node& node, std::chrono::steady_clock::
   return absl::OkStatus();
 }
 
-// After an error nothing new starts, and the steps that were started are waited for: they use the run's memory,
-// variables and callbacks, which the caller may free as soon as it has the error.
+// After an error no new step starts, but started steps are awaited: they use the run's memory, variables and callbacks,
+// which the caller may free as soon as it has the error.
 std::vector<int> Execution::Complete(int step, const Status& status) {
   std::vector<int> ready;
   bool failed = false;
@@ -267,7 +267,7 @@ std::vector<int> Execution::Complete(int step, const Status& status) {
       under_way_ += static_cast<int>(ready.size());
     }
   }
-  // The others are told before this one counts as done, so that nobody waits for what will never be told.
+  // Cancels the others before this step counts as done, so that no waiter misses the cancellation.
   if (failed) environment_.info.cancel.Cancel();
   bool settled = false;
   {
@@ -276,8 +276,8 @@ std::vector<int> Execution::Complete(int step, const Status& status) {
     changed_.NotifyAll();
     settled = when_done_ != nullptr && (error_.ok() ? left_ == 0 : under_way_ == 0);
   }
-  // A turn through the pool: this may be a callback of the run's own alarm or token, which the end of the run waits
-  // for.
+  // On the pool: this may be a callback of the run's own alarm
+  // or token, and the run's end waits for that callback.
   if (settled) Schedule([self = shared_from_this()] { self->CallWhenDone(); });
   return ready;
 }
@@ -320,7 +320,7 @@ StatusOr<std::vector<Tensor>> Execution::Wait(std::span<const int> fetches, bool
     work();
     mutex_.Lock();
   }
-  // A copy of its own: the thread sanitizer cannot see how the distribution's absl counts references.
+  // A separate copy: the thread sanitizer cannot see reference counting in the distribution's absl.
   const Status error = error_.ok() ? error_ : Status(error_.code(), error_.message());
   std::vector<Tensor> results;
   for (size_t i = 0; i < fetches.size() && error.ok(); ++i) {

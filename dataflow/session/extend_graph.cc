@@ -11,14 +11,14 @@
 
 namespace rivulet {
 
-// The new nodes refer to old ones, and version-1 forms are only understood as a whole. So both are read together,
-// through the same doubts as any file, and what is new is then added to the session's own graph, whose nodes stay what
-// they are.
+// New nodes refer to old ones, and version-1 forms can only be converted as a whole. So both are parsed together, with
+// the checks for untrusted files, and the new nodes are then added to the session's own graph, whose nodes are
+// unchanged.
 StatusOr<Graph> ExtendedGraph(const Graph& graph, std::string_view graph_def) {
   Graph extended = graph.Clone();
-  // What the new nodes refer to stands in the same bytes when they are checked.
+  // The checks of new nodes need the nodes that they refer to in the same bytes.
   proto::GraphDef added;
-  const google::protobuf::LogSilencer silent;  // damage is told by the Status, not on stderr
+  const google::protobuf::LogSilencer silent;  // the Status reports damage, not stderr
   if (graph_def.size() > GraphLimits().bytes ||
       !added.ParseFromArray(graph_def.data(), static_cast<int>(graph_def.size())))
     return DataLoss("{} bytes are no GraphDef; they may be damaged or another format", graph_def.size());

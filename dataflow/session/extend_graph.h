@@ -1,4 +1,4 @@
-// Extension of a graph by the nodes of a GraphDef, which may take inputs from nodes that the graph has.
+// Extension of a graph by the nodes of a GraphDef, which may take inputs from existing nodes.
 #pragma once
 
 #include <string_view>
@@ -8,8 +8,8 @@
 
 namespace rivulet {
 
-// `graph` with the nodes and functions of `graph_def`. DATA_LOSS: no GraphDef. ALREADY_EXISTS: a name is taken. Others
-// as ParseGraph.
+// Returns `graph` with the nodes and functions of `graph_def` added. DATA_LOSS: not a GraphDef. ALREADY_EXISTS: a name
+// is taken. Others as ParseGraph.
 StatusOr<Graph> ExtendedGraph(const Graph& graph, std::string_view graph_def);
 
 }  // namespace rivulet

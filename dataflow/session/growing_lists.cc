@@ -12,7 +12,7 @@
 namespace rivulet {
 namespace {
 
-// Ops that hand a list on at input 0 with the length it has.
+// Whether the op returns the list of its input 0 with the same length.
 bool KeepsLength(const Node& node) {
   const std::string_view op = node.type();
   if (op == "TensorListSetItem") return !node.attr<bool>("resize_if_index_out_of_bounds");
@@ -21,8 +21,8 @@ bool KeepsLength(const Node& node) {
 
 bool IsLoop(const Node& node) { return node.type() == "While" || node.type() == "StatelessWhile"; }
 
-// Whether the length of a list follows from values: the walk goes from the list back to where it was made. What else
-// makes a list says its length by sizes, as far as these are known.
+// Determines whether the length of a list depends on values, by walking from the list back to its origin. Other ops
+// that make lists define the length by sizes, if these are known.
 class Growth {
  public:
   explicit Growth(const Graph& graph) : graph_(graph) {}
@@ -39,10 +39,10 @@ class Growth {
   }
 
  private:
-  // What a loop of `graph` does in each turn to the list that it gives as its output `port`.
+  // The effect of one iteration of a loop of `graph` on the list that is its output `port`.
   struct Turn {
     bool grows = false;                   // or shrinks
-    std::optional<size_t> argument = {};  // the one whose list it is, with the length that it had
+    std::optional<size_t> argument = {};  // the loop's argument with the same list, whose length changes relative to it
   };
   static Turn InATurn(const Node& loop, int port, const Graph& graph) {
     const Function* body = graph.FindFunction(DescribeFunctionCall(loop.type(), loop.attrs()).functions[1]);

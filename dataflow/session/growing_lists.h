@@ -1,5 +1,5 @@
-// Stacks of tensor lists whose length follows from values: a list that grows as it is written to, within a loop or not.
-// No program can hold such a tensor.
+// Stacks of tensor lists whose length depends on values: a list that grows as it is written, within a loop or not. No
+// program can hold such a tensor.
 #pragma once
 
 #include <map>
@@ -11,20 +11,20 @@
 
 namespace rivulet {
 
-// Whether `node` of `graph` is such a stack.
+// Returns true if `node` of `graph` is such a stack.
 bool IsGrowingStack(const Graph& graph, const Node& node);
 
-// A graph in which each of these TensorListStacks has a TensorListGather beside it, by a Range up to the list's length,
-// for all that take the stack. The Range is an op of which a size follows from values, so a run is cut there, and the
-// program behind it knows the length.
+// A graph in which each such TensorListStack has an equivalent TensorListGather, with a Range up to the list's length
+// as indices, for the stack's consumers. The size of the Range depends on a value, so a run is cut there, and the
+// following program knows the length.
 struct GatheredLists {
-  std::shared_ptr<const Graph> graph;           // the one that was given, if it has no such stack
-  std::map<std::string, std::string> gathered;  // stack to gather
+  std::shared_ptr<const Graph> graph;           // the given graph if it has no such stack
+  std::map<std::string, std::string> gathered;  // stack → gather
 };
 StatusOr<GatheredLists> GatherGrowingLists(std::shared_ptr<const Graph> graph);
 
-// Whether a node can be run a second time in another program, so that a list of its need not leave its own: it has no
-// effect, and reads no variable.
+// Returns true if a node can run a second time in another program, so that a list of it need not leave its own program:
+// it has no side effect, and reads no variable.
 bool CanRunAgain(const Node& node);
 
 }  // namespace rivulet

@@ -12,15 +12,15 @@
 
 namespace rivulet {
 
-// Thread-safe. Values live on with whoever holds them.
+// Thread-safe. Values live as long as any owner.
 template <typename Value>
 class OnceCache {
  public:
   explicit OnceCache(size_t capacity) : capacity_(capacity) {}
 
-  // The value of `key`; where there is none, that of `make` (a StatusOr<std::shared_ptr<Value>>), which runs without
-  // the cache's lock and once however many threads ask. An error goes to its caller and is not kept. Beyond the
-  // capacity what was not asked for the longest is dropped.
+  // Returns the value of `key`. If it is missing, `make` computes it (a StatusOr<std::shared_ptr<Value>>), without the
+  // cache's lock, and once for any number of callers. Errors are returned and not cached. Above the capacity, the least
+  // recently used value is dropped.
   template <typename Make>
   StatusOr<std::shared_ptr<Value>> Get(const std::string& key, Make&& make) {
     const std::shared_ptr<Entry> entry = Touch(key);
@@ -42,10 +42,10 @@ class OnceCache {
 
  private:
   struct Entry {
-    Mutex mutex;  // held while the value is made
+    Mutex mutex;  // held while the value is computed
     std::shared_ptr<Value> value GUARDED_BY(mutex);
   };
-  using Order = std::list<std::pair<std::string, std::shared_ptr<Entry>>>;  // last asked for first
+  using Order = std::list<std::pair<std::string, std::shared_ptr<Entry>>>;  // most recently used first
 
   std::shared_ptr<Entry> Touch(const std::string& key) {
     MutexLock lock(mutex_);

@@ -1,5 +1,5 @@
-// What becomes of every field of TensorFlow's options. A test holds this list against the messages, and looks for the
-// tests that it names.
+// Support of every field of TensorFlow's options. A test compares this list with the messages, and checks that the
+// named tests exist.
 #include "dataflow/session/session_options.h"
 
 namespace rivulet {

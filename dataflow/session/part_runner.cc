@@ -27,12 +27,12 @@ StatusOr<std::shared_ptr<VariableResource>> SessionVariables::Resolve(const Entr
   return std::static_pointer_cast<VariableResource>(std::move(resource));
 }
 
-// All or none: a graph that extends a session and fails half way must leave it as it was. What is already made is held
-// until all fit and goes with this frame where they do not.
+// Adds all variables or none: a failed extension of the graph must not change the session. New variables are owned by
+// this frame until all fit, and are freed otherwise.
 Status SessionVariables::Add(const Graph& graph) {
   MutexLock lock(mutex_);
   std::vector<Entry> added;
-  std::vector<std::shared_ptr<VariableResource>> held;  // until they are known to all fit
+  std::vector<std::shared_ptr<VariableResource>> held;  // until all are known to fit
   std::vector<const Node*> handles;
   const auto collect = [&](const Graph& from) {
     for (const auto& node : from.nodes())
@@ -83,9 +83,9 @@ std::vector<std::string> SessionVariables::names() const {
 
 // ---- arenas
 
-// Runs come in any order and size, and memory that is freed and taken again costs page faults in every step. So arenas
-// are kept and handed to whichever program they fit best; their number is that of runs that were once under way
-// together. Under a budget the idle ones go first.
+// Runs have any order and size, and freeing and allocating memory causes page faults in every step. So arenas are kept
+// and reused for the program that they fit best; their number is the maximum of concurrent runs. Under a budget, idle
+// arenas are freed first.
 StatusOr<BudgetedBuffer> ArenaPool::Take(size_t bytes) {
   std::vector<BudgetedBuffer> returned;
   {
@@ -98,7 +98,7 @@ StatusOr<BudgetedBuffer> ArenaPool::Take(size_t bytes) {
       idle_.erase(best);
       return taken;
     }
-    // One that is too small makes way for the larger one.
+    // An arena that is too small is replaced by the larger one.
     if (!idle_.empty()) {
       returned.push_back(std::move(idle_.back()));
       idle_.pop_back();
@@ -125,14 +125,14 @@ void ArenaPool::Give(BudgetedBuffer arena) {
 
 namespace {
 
-// Tells several observers; the first one stands nearest to the kernel.
-// Nested like brackets: the first begins last and ends first, so that what it times is the kernel and not the others.
+// Calls several observers. They nest like brackets: the first begins last and ends first, so that it measures the
+// kernel and not the other observers.
 class Several final : public RunObserver {
  public:
   void Add(RunObserver* observer) {
     if (observer != nullptr) observers_[count_++] = observer;
   }
-  // Null where there is none.
+  // Null if there are no observers.
   RunObserver* get() { return count_ == 0 ? nullptr : count_ == 1 ? observers_[0] : this; }
   void Begin(const Program& program, int index, const KernelContext& context) override {
     for (int i = count_; i-- > 0;) observers_[i]->Begin(program, index, context);
@@ -156,10 +156,10 @@ class Several final : public RunObserver {
 
 }  // namespace
 
-// One thread's handle of a program.
+// A program's instance for one thread.
 struct PartRunner::Worker {
   std::unique_ptr<Instance> instance;
-  // Those of Compiled::uses, as they were when `generation` was the manager's.
+  // The variables of Compiled::uses, looked up at the manager's `generation`.
   std::vector<std::weak_ptr<VariableResource>> variables;
   uint64_t generation = ~uint64_t{0};
 };
@@ -190,7 +190,7 @@ size_t PartRunner::programs() const { return programs_.size(); }
 
 StatusOr<std::shared_ptr<const Program>> PartRunner::CompileFor(const std::string& device, const Graph& graph,
                                                                 const Signature& signature) const {
-  DeviceName name;  // of nodes that were not placed, none
+  DeviceName name;  // stays empty for nodes that were not placed
   if (!device.empty()) {
     RIVULET_ASSIGN_OR_RETURN(name, ParseDeviceName(device));
   }
@@ -220,9 +220,9 @@ StatusOr<std::shared_ptr<PartRunner::Compiled>> PartRunner::CompilePart(const Pl
   return compiled;
 }
 
-// The key holds the shapes that came and not those that the graph declares: a batch that may be of any size gets a
-// program for each size that occurs, and OnceCache lets go of those that were not used for the longest. Types need no
-// place in it, as the graph fixes them.
+// The key contains the shapes of the inputs, not those in the graph: batches
+// of any size get one program per size, and OnceCache drops the least
+// recently used. Types are not needed in it, because the graph fixes them.
 StatusOr<std::shared_ptr<PartRunner::Compiled>> PartRunner::Find(const PlanPart& part, std::string_view key,
                                                                  std::span<const Tensor> inputs) {
   std::string full(key);
@@ -250,7 +250,7 @@ StatusOr<std::vector<Tensor>> PartRunner::Run(const PlanPart& part, std::string_
                                               std::span<const Tensor> inputs, const RunInfo& info) {
   StatusOr<std::shared_ptr<Compiled>> found = Find(part, key, inputs);
   if (!found.ok()) {
-    // Beyond the budget of PassOptions: what the program would be without one tells what the memory is for.
+    // Over the budget of PassOptions: the program without a budget shows the use of memory.
     if (info.report_allocations && absl::IsResourceExhausted(found.status()) &&
         options_.passes.memory_budget_bytes > 0) {
       CompileOptions options = options_;
@@ -264,8 +264,8 @@ StatusOr<std::vector<Tensor>> PartRunner::Run(const PlanPart& part, std::string_
   Compiled& compiled = **found;
   const Program& program = *compiled.program;
 
-  // An instance is one thread's. Taken from the pool it brings its tables with it, so a run in the usual case binds new
-  // feeds and nothing else.
+  // An instance belongs to one thread at a time. Instances from the pool keep their tables, so a typical run only binds
+  // new feeds.
   Worker worker;
   {
     MutexLock lock(compiled.mutex);
@@ -281,8 +281,8 @@ StatusOr<std::vector<Tensor>> PartRunner::Run(const PlanPart& part, std::string_
   // The variables, locked in one order for all runs.
   ResourceManager& resources = variables_->resources();
   std::vector<std::shared_ptr<VariableResource>> variables(compiled.uses.size());
-  // Looking up names under the manager's lock at every run would make runs of small programs wait for each other. The
-  // generation tells that nothing was removed since; weak pointers, so that an idle worker keeps no variable alive.
+  // Looking names up under the manager's lock would make runs of small programs wait for each other. An unchanged
+  // generation shows that nothing was removed; pointers are weak, so that an idle worker keeps no variable alive.
   const uint64_t generation = resources.generation();
   for (size_t i = 0; i < variables.size(); ++i) {
     if (worker.generation == generation) variables[i] = worker.variables[i].lock();
@@ -294,7 +294,7 @@ StatusOr<std::vector<Tensor>> PartRunner::Run(const PlanPart& part, std::string_
   }
   worker.generation = generation;
 
-  // Before the locks: a run that cannot have memory shall not make others wait to hear of it.
+  // Before the variables are locked: a run that gets no memory must not delay others.
   StatusOr<BudgetedBuffer> arena = arenas_.Take(program.memory().arena_bytes);
   if (!arena.ok()) return info.report_allocations ? WithReport(arena.status(), program) : arena.status();
   std::vector<Tensor> results;
@@ -323,9 +323,9 @@ StatusOr<std::vector<Tensor>> PartRunner::Run(const PlanPart& part, std::string_
   bindings.deadline = info.deadline;
   bindings.max_loop_steps = info.max_loop_steps;
 
-  // Two runs that lock the same variables in different orders could wait for each other; the order of creation is one
-  // that all agree on. Locks are held for the whole part, because a program reads a variable in place, anywhere between
-  // its first and its last call.
+  // Runs that lock the same variables in different orders could deadlock, so all lock in the order of creation. Locks
+  // are held for the whole part, because a program reads a variable in place, anywhere between its first and its last
+  // call.
   std::vector<size_t> order(variables.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::sort(order.begin(), order.end(),
@@ -344,7 +344,7 @@ StatusOr<std::vector<Tensor>> PartRunner::Run(const PlanPart& part, std::string_
   observers.Add(info.observer);
   bindings.observer = observers.get();
   const auto run = [&]() -> Status {
-    // Only now, under the locks: another run may be the one that initialises.
+    // Checked under the locks, because another run may initialise the variable.
     for (size_t i = 0; i < variables.size(); ++i)
       if (compiled.uses[i].needs_value && !variables[i]->initialized())
         return FailedPrecondition("the variable '{}' is read before it has a value; run the target that initialises it",

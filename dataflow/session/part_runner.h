@@ -26,7 +26,7 @@ namespace rivulet {
 
 class Rendezvous;
 
-// What all parts of one run have in common.
+// State shared by all parts of one run.
 struct RunInfo {
   StreamKey rng;
   uint64_t step = 0;
@@ -34,21 +34,21 @@ struct RunInfo {
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
   int64_t max_loop_steps = -1;
   RunObserver* observer = nullptr;
-  Mutex* observer_mutex = nullptr;  // held around each part that is observed, where the observer knows one thread
-  bool report_allocations = false;  // in errors about memory
-  RunTrace* trace = nullptr;        // notes what parts do
-  CostObserver* costs = nullptr;    // watches too
+  Mutex* observer_mutex = nullptr;         // held around each observed part, if the observer is not thread-safe
+  bool report_allocations = false;         // adds a report to errors about memory
+  RunTrace* trace = nullptr;               // records the parts' work
+  CostObserver* costs = nullptr;           // a further observer
   std::shared_ptr<Rendezvous> rendezvous;  // null: the run's own
 };
 
-// The variables that a session's graphs name. Thread-safe.
+// The variables named by a session's graphs. Thread-safe.
 class SessionVariables {
  public:
   explicit SessionVariables(std::shared_ptr<ResourceManager> resources) : resources_(std::move(resources)) {}
-  // Finds or makes the variable of every VarHandleOp of `graph`. INVALID_ARGUMENT: two of one name that differ in type,
-  // shape or container. RESOURCE_EXHAUSTED: no memory. On an error none was added.
+  // Finds or creates the variable of every VarHandleOp of `graph`. INVALID_ARGUMENT: two with one name differ in type,
+  // shape or container. RESOURCE_EXHAUSTED: no memory. On an error none is added.
   Status Add(const Graph& graph);
-  // Made again where its container was reset. NOT_FOUND names the nearest.
+  // Creates it again if its container was reset. NOT_FOUND names the nearest.
   StatusOr<std::shared_ptr<VariableResource>> Find(std::string_view name) const;
   std::vector<std::string> names() const;  // in order of creation
   ResourceManager& resources() const { return *resources_; }
@@ -70,7 +70,7 @@ class SessionVariables {
 class ArenaPool {
  public:
   explicit ArenaPool(std::shared_ptr<MemoryBudget> memory) : memory_(std::move(memory)) {}
-  // The smallest idle one of at least `bytes`, or a new one. RESOURCE_EXHAUSTED, after all idle ones were given back.
+  // Returns the smallest idle arena of at least `bytes`, or a new one. RESOURCE_EXHAUSTED, after freeing idle ones.
   StatusOr<BudgetedBuffer> Take(size_t bytes);
   void Give(BudgetedBuffer arena);
 
@@ -86,18 +86,18 @@ class PartRunner {
              size_t max_programs, std::vector<std::shared_ptr<GpuDevice>> gpus = {});
   ~PartRunner();
 
-  // `key` names the part, unlike all others of the session; `inputs` are those of the part. Compiles a program for the
-  // shapes that came where there is none yet. Runs that only read a variable go on at once; one that changes it waits
-  // for them and they for it. Errors of CompileProgram and Instance::Run; FAILED_PRECONDITION: a variable is read
-  // before it has a value. The calling thread must be a worker thread.
+  // `key` is a unique name of the part in the session; `inputs` are those of the part. Compiles a program for the
+  // inputs' shapes if needed. Runs that only read a variable are concurrent; one that changes it excludes all others.
+  // Errors of CompileProgram and Instance::Run; FAILED_PRECONDITION: a variable is read before it has a value. The
+  // calling thread must be a worker thread.
   StatusOr<std::vector<Tensor>> Run(const PlanPart& part, std::string_view key, std::span<const Tensor> inputs,
                                     const RunInfo& info);
-  // The program that Run would use. Compiles it where needed.
+  // The program that Run would use. Compiles it if needed.
   StatusOr<std::shared_ptr<const Program>> Compile(const PlanPart& part, std::string_view key,
                                                    std::span<const Tensor> inputs);
 
   const CompileOptions& options() const { return options_; }
-  size_t programs() const;  // held now
+  size_t programs() const;  // number of cached programs
 
  private:
   struct Compiled;
@@ -109,7 +109,7 @@ class PartRunner {
   Status WithReport(Status status, const Program& program) const;
 
   const CompileOptions options_;
-  const std::vector<std::shared_ptr<GpuDevice>> gpus_;  // by number
+  const std::vector<std::shared_ptr<GpuDevice>> gpus_;  // by device number
   const std::shared_ptr<SessionVariables> variables_;
   ArenaPool arenas_;
   OnceCache<Compiled> programs_;

@@ -5,9 +5,9 @@
 
 namespace rivulet {
 
-// Nothing of a partial run is special below here. Each feed is a step that is done when the feed comes, so the
-// planner's cut separates what needs which feed, and the execution starts each part once, when the last of its feeds is
-// there. What has been computed is kept as values of the one execution.
+// Partial runs need no special support below. Each feed is a step that is done when the feed arrives. So the planner's
+// cut separates nodes by their feeds, and the execution starts each part once, after the last of its feeds. Results are
+// values of the single execution.
 struct PartialRun::State {
   std::shared_ptr<Session::State> session;
   RunNames names;
@@ -16,7 +16,7 @@ struct PartialRun::State {
   Mutex observer_mutex;
   std::shared_ptr<Execution> execution;
   std::vector<bool> fed, fetched;
-  std::vector<std::set<int>> needs;  // of each fetch: feeds
+  std::vector<std::set<int>> needs;  // for each fetch: its feeds
   bool failed = false;
   bool waited = false;  // for the targets
   std::string remote;   // the run's name at the session's target
@@ -24,11 +24,11 @@ struct PartialRun::State {
 
 namespace {
 
-// Which feeds each step waits for, itself or through others.
-// Known from the plan, so a fetch whose feeds are missing is refused at once, where it would otherwise wait for ever.
+// The feeds that each step depends on, directly or indirectly. A fetch with missing feeds is refused at once by this,
+// instead of waiting forever.
 std::vector<std::set<int>> FeedsOf(const RunPlan& plan) {
   std::vector<std::set<int>> needs(plan.steps.size());
-  for (size_t step = 0; step < plan.steps.size(); ++step) {  // each comes after what it waits for
+  for (size_t step = 0; step < plan.steps.size(); ++step) {  // in topological order
     if (plan.steps[step].kind == PlanStep::Kind::kFeed) needs[step].insert(plan.steps[step].index);
     for (const int next : plan.steps[step].before)
       needs[static_cast<size_t>(next)].insert(needs[step].begin(), needs[step].end());
@@ -85,7 +85,7 @@ StatusOr<std::unique_ptr<PartialRun>> Session::SetUpPartialRun(const std::vector
 
 PartialRun::PartialRun() = default;
 
-// Steps that wait for feeds will never get them; steps under way hold the state, so they are ended before it goes.
+// Steps that wait for feeds will never get them; started steps refer to the state, so they are ended first.
 PartialRun::~PartialRun() {
   if (state_ != nullptr && state_->execution != nullptr) state_->execution->Abandon();
 }
@@ -101,7 +101,7 @@ StatusOr<std::vector<Tensor>> PartialRun::Run(const Session::Feeds& feeds, const
   State& state = *state_;
   if (state.failed) return FailedPrecondition("the partial run has failed; set up another one");
   const auto index_of = [](const std::vector<std::string>& names, const std::string& name) {
-    // "x" and "x:0" are one tensor.
+    // "x" and "x:0" name one tensor.
     const auto plain = [](const std::string& text) {
       return text.ends_with(":0") ? text.substr(0, text.size() - 2) : text;
     };
@@ -109,7 +109,7 @@ StatusOr<std::vector<Tensor>> PartialRun::Run(const Session::Feeds& feeds, const
       if (plain(names[i]) == plain(name)) return static_cast<int>(i);
     return -1;
   };
-  // Everything is checked before anything is done.
+  // Checks everything before it changes anything.
   std::vector<bool> fed = state.fed, fetched = state.fetched;
   std::vector<int> feed_indices, fetch_indices;
   for (const auto& [name, value] : feeds) {

@@ -1,5 +1,5 @@
-// Sessions whose graph runs elsewhere: SessionConfig::target names where. A library that can reach such targets
-// registers how (dataflow/cluster for "grpc://HOST:PORT"); this folder links no network.
+// Sessions with a remote graph: SessionConfig::target names the place. A library for such targets registers itself
+// (dataflow/cluster for "grpc://HOST:PORT"); this folder links no network code.
 #pragma once
 
 #include <functional>
@@ -14,10 +14,10 @@
 
 namespace rivulet {
 
-// Thread-safe. Functions as those of Session and PartialRun. UNAVAILABLE, from all: the target cannot be reached.
+// Thread-safe. Functions as in Session and PartialRun. UNAVAILABLE, from all: the target cannot be reached.
 class RemoteSession {
  public:
-  virtual ~RemoteSession() = default;  // as Close
+  virtual ~RemoteSession() = default;  // calls Close
   virtual StatusOr<std::vector<Tensor>> Run(const RunOptions& options, const Session::Feeds& feeds,
                                             const std::vector<std::string>& fetches,
                                             const std::vector<std::string>& targets, proto::RunMetadata* metadata) = 0;
@@ -34,11 +34,11 @@ class RemoteSession {
 using MakeRemoteSession =
     std::function<StatusOr<std::unique_ptr<RemoteSession>>(std::string_view graph_def, const SessionConfig& config)>;
 
-// At start-up: `const RegisterRemoteSessions grpc("grpc", Make);`. Ends the program when the scheme is taken.
+// At start-up: `const RegisterRemoteSessions grpc("grpc", Make);`. Ends the program if the scheme is taken.
 struct RegisterRemoteSessions {
   RegisterRemoteSessions(std::string scheme, MakeRemoteSession make);
 };
-// For `config.target`. INVALID_ARGUMENT: no "SCHEME://…". UNIMPLEMENTED: no library of this program knows the scheme.
+// Opens `config.target`. INVALID_ARGUMENT: not "SCHEME://…". UNIMPLEMENTED: no linked library supports the scheme.
 StatusOr<std::unique_ptr<RemoteSession>> OpenRemoteSession(std::string_view graph_def, const SessionConfig& config);
 
 }  // namespace rivulet

@@ -8,8 +8,8 @@
 namespace rivulet {
 namespace {
 
-// Cancelled with `outer`, and by itself. A run that fails cancels its own token, and what runs beside the call must not
-// hear of that before the error that caused it.
+// A token that is cancelled with `outer`, and separately. A failing run cancels its own token; operations beside the
+// call must see the error before they see that cancellation.
 class InnerToken {
  public:
   explicit InnerToken(CancellationToken outer) : outer_(std::move(outer)) {
@@ -31,7 +31,7 @@ class CallRunner {
   CallRunner(const CutCall& call, const std::string& name, const ExecutionEnvironment& environment)
       : call_(call), name_(name), environment_(environment), inner_(environment.info.cancel) {}
 
-  // `inputs`: all of the node's that are no handles.
+  // `inputs`: all inputs of the node that are not handles.
   StatusOr<std::vector<Tensor>> Run(std::vector<Tensor> inputs) {
     using Kind = FunctionCall::Kind;
     if (call_.call.kind == Kind::kWhile) return Loop(std::move(inputs));
@@ -80,7 +80,7 @@ class CallRunner {
       ExecutionEnvironment environment = environment_;
       environment.plan = function.plan;
       environment.plan_key = fmt::format("{}/{}#{}", environment_.plan_key, name_, which);
-      environment.pool = nullptr;  // this thread, which waits anyway
+      environment.pool = nullptr;  // this thread, which would wait anyway
       environment.info.cancel = inner_.token();
       environment.info.rng = StreamOfCall(environment_.info.rng, call_.index, turn, part);
       std::vector<Tensor> feeds;

@@ -1,4 +1,4 @@
-// The run of a cut call (cut_call.h): one execution for each function, on the calling thread.
+// The run of a cut call (cut_call.h): one execution per function call, on the calling thread.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace rivulet {
 
-// `inputs`: those of the node that are no handles; `environment`: of the run around it. The results that are no
-// handles, in order. Draws are those of a program that runs the function.
+// `inputs`: the node's inputs without handles; `environment`: of the surrounding run. Returns the results without
+// handles, in order. Random draws equal those of a program that runs the function.
 StatusOr<std::vector<Tensor>> RunCutCall(const CutCall& call, const Node& node, std::vector<Tensor> inputs,
                                          const ExecutionEnvironment& environment);
 

@@ -19,23 +19,23 @@
 namespace rivulet {
 namespace {
 
-// Every node keeps a bit for each, so that memory goes with their number times that of the nodes: a graph from outside
-// must not decide it.
+// Limit for untrusted graphs: every node has a bit for each asynchronous op, so memory grows with the product of both
+// numbers.
 constexpr size_t kMaxAsyncOps = 4096;
 
-// Where a node's work is done.
+// The place of a node's computation.
 enum class Place {
   kNowhere,   // a handle
-  kAnywhere,  // known when a program is compiled: in every part that uses it
+  kAnywhere,  // known at compile time: in every part that uses it
   kPart,
   kAsync
 };
 
-// A program cannot wait in the middle; a queue can make one wait for ever. So whatever depends on an asynchronous op
-// must be a program of its own, started when the op is done, and what does not depend on it must not be in that
-// program, or it would wait for nothing. The set of asynchronous ops that a node depends on tells both: nodes of equal
-// sets can start at the same moment and lose nothing by being together. As a part comes after all whose sets it
-// contains, parts can never wait for each other in a circle, which a cut by any other rule would have to check.
+// A program cannot wait in the middle, but a queue may block forever. So all nodes that depend on an asynchronous op
+// must be in a program that starts after it, and independent nodes must not be in that program. The set of asynchronous
+// ops that a node depends on decides both: nodes with equal sets can start at the same time and lose nothing by being
+// together. A part comes after all parts whose sets it contains, so parts can never wait for each other in a cycle,
+// which other rules for cutting would have to check.
 class Planner {
  public:
   Planner(std::shared_ptr<const Graph> graph, const RunNames& names) : graph_(std::move(graph)), names_(names) {
@@ -82,33 +82,33 @@ class Planner {
     }
     for (const std::string& name : names_.targets) {
       Node* node = graph_->Find(name);
-      if (node == nullptr) return graph_->FindOutput(name).status();  // names the nearest
+      if (node == nullptr) return graph_->FindOutput(name).status();  // the error names the nearest
       targets_.push_back(node);
     }
     if (fetches_.empty() && targets_.empty()) return InvalidArgument("a run needs a fetch or a target");
     return absl::OkStatus();
   }
 
-  // Feeds are few; a search is cheaper than a table over all values.
+  // There are few feeds; a search is cheaper than a table of all values.
   int FeedOf(const Output& output) const {
     const auto found = std::find(feeds_.begin(), feeds_.end(), output);
     return found == feeds_.end() ? -1 : static_cast<int>(found - feeds_.begin());
   }
 
-  // All its outputs are: it does not run, and whoever comes after it comes after its feeds.
+  // Whether all outputs are fed: the node does not run, and its successors depend on its feeds.
   bool IsFed(const Node* node) const {
     for (size_t port = 0; port < node->outputs().size(); ++port)
       if (FeedOf({const_cast<Node*>(node), static_cast<int>(port)}) < 0) return false;
     return !node->outputs().empty();
   }
 
-  // order_: what the run needs, inputs first.
+  // order_: the nodes that the run needs, inputs first.
   void FindNeeded() {
     std::vector<bool> needed(graph_->nodes().size());
     std::vector<Node*> roots;
     for (const Output& fetch : fetches_)
       if (FeedOf(fetch) < 0) roots.push_back(fetch.node);
-    // A target that is fed does not run, and its own inputs are not needed for it.
+    // A fed target does not run, so its inputs are not needed for it.
     std::erase_if(targets_, [&](const Node* target) { return IsFed(target); });
     roots.insert(roots.end(), targets_.begin(), targets_.end());
     std::vector<Node*> stack = roots;
@@ -138,7 +138,7 @@ class Planner {
     });
   }
 
-  // How a node runs of which a size follows from values; nullptr where its sizes are known.
+  // The function for a node with sizes that depend on values; nullptr if its sizes are known.
   static const AsyncFn* DynamicRun(const Node& node) {
     return HasDynamicSizes(node) ? AsyncOpRegistry::Global().FindDynamic(node.type()) : nullptr;
   }
@@ -169,9 +169,9 @@ class Planner {
     return VariableUses(graph, std::vector<const Node*>(nodes.begin(), nodes.end()));
   }
 
-  // The graph as it is: names in errors and listings are the user's own.
-  // The usual case, and the fast one: no copy, no values between steps, and compiled programs are shared with whoever
-  // runs the same names.
+  // Uses the graph unchanged, so that names in errors and listings are the
+  // user's. This is the usual and fast case: no copy, no values between
+  // steps, and compiled programs are shared by all runs with the same names.
   void OnePart() {
     plan_->whole = true;
     PlanPart part;
@@ -202,9 +202,9 @@ class Planner {
 
   // ---- several parts
 
-  // Sets of steps that wait: bits by number of the asynchronous op or the feed.
-  // Bits in words, since nodes unite the sets of all their inputs: with trees of names this would be the slowest thing
-  // in planning.
+  // Sets of steps to wait for: bits by the index of the asynchronous op or feed.
+  // Bits packed in words, because nodes unite the sets of all their inputs: with trees of names this would be the
+  // slowest part of planning.
   using Waits = std::vector<uint64_t>;
   static void Unite(Waits& to, const Waits& from) {
     if (to.size() < from.size()) to.resize(from.size());
@@ -215,9 +215,9 @@ class Planner {
     to[bit / 64] |= uint64_t{1} << (bit % 64);
   }
 
-  // What is known when a program is compiled is copied to every part that uses it. If it were computed in one part and
-  // handed to the others it would arrive as a feed, and a shape, an axis or a size of a tensor in these would not be
-  // known any more.
+  // Nodes known at compile time are copied to every part that uses them.
+  // If one part computed them for others, they would arrive as feeds, and
+  // shapes, axes or sizes of tensors in those parts would be unknown.
   Place PlaceOf(const Node& node) const {
     if (node.type() == "VarHandleOp" || AsyncOpRegistry::Global().FindResource(node.type()) != nullptr)
       return Place::kNowhere;
@@ -229,7 +229,7 @@ class Planner {
         node.type() == "Rank")
       return Place::kAnywhere;
     if (node.inputs().empty()) return Place::kPart;
-    // No program can run it, whatever is known of its inputs.
+    // A program never can, even with known inputs.
     if (DynamicRun(node) != nullptr && !KernelRegistry::Global().Has(node.type(), Device::kCpu)) return Place::kAsync;
     for (const Output& input : node.inputs())
       if (FeedOf(input) >= 0 || place_[Id(input.node)] != Place::kAnywhere)
@@ -280,8 +280,8 @@ class Planner {
           RIVULET_ASSIGN_OR_RETURN(plan_->asyncs.back().call, PlanCall(*node));
         }
       } else if (place == Place::kPart) {
-        // The device is part of the key, as a part is compiled for one device and edges between devices are
-        // asynchronous ops anyway.
+        // The device is part of the key, because a part is compiled for one device; edges between devices are
+        // asynchronous ops in any case.
         const auto [known, inserted] =
             part_by_key_.try_emplace(std::pair(DeviceOf(node), waits), static_cast<int>(members_.size()));
         if (inserted) members_.emplace_back();
@@ -289,8 +289,8 @@ class Planner {
         members_[static_cast<size_t>(known->second)].push_back(node);
       }
     }
-    // What is wanted although no part makes it: a constant that is fetched or sent.
-    // A constant that only parts use has no part of its own; one that somebody outside wants must be made somewhere.
+    // Values that are needed outside of all parts: a constant that is fetched or sent. Constants used only by parts
+    // have no separate part, but such a constant must be computed in one.
     for (const Output& fetch : fetches_)
       if (FeedOf(fetch) < 0) GiveHome(fetch.node);
     for (Node* target : targets_) GiveHome(target);
@@ -298,7 +298,7 @@ class Planner {
       for (const Output& input : node->inputs())
         if (FeedOf(input) < 0) GiveHome(input.node);
 
-    // First all parts, with placeholders for what they take; only then is it known which of their values others use.
+    // First builds all parts, with placeholders for their inputs; then it is known which values other parts use.
     plan_->parts.resize(members_.size());
     before_.resize(members_.size() + asyncs_.size() + (names_.feeds_come_later ? feeds_.size() : 0));
     for (size_t part = 0; part < members_.size(); ++part) RIVULET_RETURN_IF_ERROR(BuildPart(part));
@@ -308,7 +308,7 @@ class Planner {
       if (const int async = async_of_[static_cast<size_t>(output.first)]; async >= 0)
         plan_->asyncs[static_cast<size_t>(async)].outputs[static_cast<size_t>(output.second)] = value;
     }
-    // Outputs of parts are known now: which ones others use.
+    // Outputs of parts are known now: values that others use.
     for (const auto& [output, value] : values_) {
       const size_t id = static_cast<size_t>(output.first);
       const int part = part_of_[id];
@@ -317,8 +317,8 @@ class Planner {
       made_by.outputs.push_back(value);
       made_by.fetches.push_back(graph_->nodes()[id]->output(output.second).name());
     }
-    // A part of NoOps only joins control edges, and one without outputs and targets made lists for other parts, which
-    // make them again. Both stay steps, since others wait for them, but there is nothing to run.
+    // A part with only NoOps just joins control edges, and a part without outputs and targets made lists that other
+    // parts make again. Both remain as steps, because others wait for them, but there is nothing to run.
     for (size_t part = 0; part < members_.size(); ++part) {
       PlanPart& made = plan_->parts[part];
       made.nothing =
@@ -332,7 +332,7 @@ class Planner {
 
   bool IsTarget(const Node* node) const { return std::find(targets_.begin(), targets_.end(), node) != targets_.end(); }
 
-  // What somebody who comes after `node` waits for.
+  // The steps that successors of `node` must wait for.
   Waits After(const Node* node) const {
     Waits waits = waits_[Id(node)];
     if (async_of_[Id(node)] >= 0) Insert(waits, async_bit_[static_cast<size_t>(async_of_[Id(node)])]);
@@ -352,7 +352,7 @@ class Planner {
   size_t StepOfAsync(int async) const { return members_.size() + static_cast<size_t>(async); }
   size_t StepOfFeed(int feed) const { return members_.size() + asyncs_.size() + static_cast<size_t>(feed); }
 
-  // The value of a tensor that goes from step to step, counted as used once more.
+  // The value of a tensor between steps, with its count of uses increased.
   int Use(const Output& output) {
     int value = 0;
     if (const int feed = FeedOf(output); feed >= 0) {
@@ -383,12 +383,12 @@ class Planner {
     }
   }
 
-  // A part's graph in the making.
+  // A part's graph while it is built.
   struct PartBuilder {
     Graph graph;
     PlanPart* part = nullptr;
     size_t index = 0;
-    std::map<std::pair<const Node*, int>, Output> inputs;  // of the whole graph → placeholder
+    std::map<std::pair<const Node*, int>, Output> inputs;  // output in the whole graph → placeholder
     std::unordered_map<const Node*, Node*> copies;
   };
 
@@ -398,7 +398,7 @@ class Planner {
     for (const auto& [name, function] : graph_->functions())
       RIVULET_RETURN_IF_ERROR(builder.graph.AddFunction(function));
     std::vector<const Node*> order;
-    // Members in the order of the whole; constants that were given a home come last in members_, not in order.
+    // Members in the order of the whole graph; constants added last in members_ are out of order.
     std::vector<Node*>& members = members_[index];
     std::stable_sort(members.begin(), members.end(), [&](const Node* a, const Node* b) { return Rank(a) < Rank(b); });
     for (Node* node : members) {
@@ -412,7 +412,7 @@ class Planner {
     return absl::OkStatus();
   }
 
-  // Made at first use: a run of one part never asks.
+  // Computed at first use: a run of one part never needs it.
   size_t Rank(const Node* node) {
     if (rank_.empty()) {
       rank_.resize(graph_->nodes().size());
@@ -446,10 +446,10 @@ class Planner {
         WaitFor(builder.index, before);
       }
     }
-    // Random ops draw by their place among those of the whole graph. The part has fewer nodes, so the place is written
-    // down: a run draws the same whether it is cut or not.
+    // Random ops draw by their index in the whole graph. The part has fewer nodes, so the index is stored as an
+    // attribute: a run draws the same whether it is cut or not.
     if (const int index = RandomIndex(node); index >= 0) spec.attrs["_random_index"] = int64_t{index};
-    // A handle that goes by its node's name keeps it.
+    // A handle identified by its node's name keeps that name.
     RIVULET_ASSIGN_OR_RETURN(Node * copy, builder.graph.AddNode(std::move(spec)));
     builder.copies.emplace(node, copy);
     return copy;
@@ -476,7 +476,7 @@ class Planner {
         RIVULET_ASSIGN_OR_RETURN(Node * copy, CopyNode(input.node, builder));
         return copy->output(input.port);
       }
-      // A list lives in the memory of its program, so a part that needs it makes it again.
+      // A list stays in its program's memory, so another part that needs it must make it again.
       if (place == Place::kPart && input.dtype() == DType::kVariant) {
         if (!CanRunAgain(*input.node))
           return Unimplemented(
@@ -491,8 +491,8 @@ class Planner {
     if (placeholder) return placeholder;
     std::string name = fmt::format("in/{}", input.node->name());
     if (input.port > 0) name += fmt::format("_{}", input.port);
-    // Names of the user's graph are avoided, not only those of the part: an error that names "in/x" shall not point at
-    // a node of his.
+    // Avoids names of the user's graph, not only of the part: an error that names "in/x" must not seem to refer to the
+    // user's node.
     while (graph_->Find(name) != nullptr || builder.graph.Find(name) != nullptr) name += "_";
     RIVULET_ASSIGN_OR_RETURN(
         Node * made,
@@ -515,7 +515,7 @@ class Planner {
     async.outputs.assign(async.node->outputs().size(), -1);
     for (const Output& input : async.node->inputs()) {
       if (input.dtype() == DType::kResource) {
-        // The parts of a cut call find their variables themselves.
+        // The parts of a cut call look up their variables themselves.
         if (async.call == nullptr) async.handles.push_back(ResourceHandleOf(input));
       } else {
         async.inputs.push_back(Use(input));
@@ -525,11 +525,11 @@ class Planner {
     for (Node* before : async.node->control_inputs()) WaitFor(step, before);
   }
 
-  // Steps in an order in which each comes after what it waits for; parts that touch one variable, of which one writes
-  // it, run in that order.
-  // Parts that share a variable must run in the order that one program would have given them, although no edge says so:
-  // a program orders reads and writes by position, and cutting must not change results. The topological order below
-  // follows the ranks of the whole graph, and accesses are chained along it, readers side by side and writers alone.
+  // Sorts steps so that each comes after its dependencies; parts that access one variable, with a write among the
+  // accesses, run in that order. Parts that share a variable must run in the order that one program would give them,
+  // although no edge requires it: a program orders reads and writes by position, and cutting must not change results.
+  // The topological order below follows the ranks of the whole graph, and accesses are chained along it, readers in
+  // parallel and writers alone.
   Status Order() {
     const size_t count = before_.size();
     std::vector<std::vector<size_t>> after(count);
@@ -540,9 +540,9 @@ class Planner {
     };
     for (size_t step = 0; step < count; ++step)
       for (size_t earlier : before_[step]) edge(earlier, step);
-    // A receive comes after its send, although no edge says so.
-    // Otherwise both could be ordered by their ranks with the receive first, and a part behind it be chained before the
-    // part that feeds the send.
+    // A receive comes after its send, although there is no edge.
+    // Otherwise the receive could be ordered first by rank, and a
+    // part after it be chained before the part that feeds the send.
     std::map<std::string, size_t> sends;
     const auto rendezvous = [](const Node& node) {
       const std::string* name = node.FindAttr<std::string>("tensor_name");
@@ -634,7 +634,7 @@ class Planner {
   std::vector<size_t> rank_;  // by node id: position in order_
 
   std::vector<Place> place_;   // by node id
-  std::vector<Waits> waits_;   // by node id: what must be done before it can run
+  std::vector<Waits> waits_;   // by node id: steps to wait for before it can run
   std::vector<int> async_of_;  // by node id
   std::vector<int> part_of_;   // by node id
   std::vector<bool> waited_for_;

@@ -24,11 +24,11 @@ uint32_t ThisThread() {
   return static_cast<uint32_t>(std::hash<std::thread::id>()(std::this_thread::get_id()) & 0x7fffffff);
 }
 
-// The graph of a program, as GraphDef bytes.
-// Programs do not keep the graph they were made of, which few ask for. The passes are deterministic, so running them
-// again gives it.
+// The graph of a program, as GraphDef bytes. Programs do not
+// store their graphs, which are rarely requested. The passes are
+// deterministic, so running them again gives the same graph.
 std::string GraphOf(const PlanPart& part, const Program& program, const CompileOptions& options, bool shapes) {
-  // What Compile made the program of; it does not keep it.
+  // The input of Compile, which it does not keep.
   const StatusOr<OptimizedGraph> optimized = OptimizeGraph(*part.graph, program.signature(), options);
   if (!optimized.ok()) return "";
   proto::GraphDef graph;
@@ -43,7 +43,7 @@ std::string GraphOf(const PlanPart& part, const Program& program, const CompileO
   return graph.SerializeAsString();
 }
 
-// False, and nothing is written, for a graph that is not cut.
+// Returns false, and writes nothing, for a graph that is not cut.
 bool WritePartitions(const Graph& graph, bool shapes, proto::RunMetadata& metadata) {
   if (std::ranges::none_of(graph.nodes(), [](const auto& node) { return node->type() == "_Send"; })) return false;
   const auto parts = SplitByDevice(graph);
@@ -98,8 +98,8 @@ void RunTrace::Write(const Graph& run_graph, proto::RunMetadata& metadata) const
                       *metadata.mutable_step_stats());
   }
   if (wishes_.step_stats) {
-    // Spans are measured by a clock that never jumps, and StepStats are in time of day: one offset for all, so that
-    // their order holds.
+    // Spans are measured by a steady clock, and StepStats have
+    // wall-clock times: one offset for all keeps their order.
     const int64_t since_epoch =
         std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
             .count() -
@@ -125,7 +125,7 @@ void RunTrace::Write(const Graph& run_graph, proto::RunMetadata& metadata) const
     }
   }
   if (!wishes_.cost_graph) return;
-  // One node per instruction, and per asynchronous op; edges go by the names of tensors.
+  // One node per instruction, and per asynchronous op; edges are found by tensor names.
   proto::CostGraphDef& graph = *metadata.mutable_cost_graph();
   std::map<std::string, std::pair<int, int>> made_by;  // tensor → node, port
   for (const PartTrace* part : parts) {

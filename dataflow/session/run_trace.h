@@ -1,4 +1,4 @@
-// Recording of a run for RunMetadata.
+// Recorder of a run for RunMetadata.
 #pragma once
 
 #include <chrono>
@@ -22,12 +22,12 @@ struct TraceWishes {
   bool step_stats = false;
   bool cost_graph = false;
   bool partition_graphs = false;
-  bool output_shapes = false;  // in those, as attribute _output_shapes
+  bool output_shapes = false;  // adds the attribute _output_shapes to them
   bool Times() const { return step_stats || cost_graph; }
   bool Any() const { return Times() || partition_graphs; }
 };
 
-// Thread-safe; used by the threads of one run.
+// Thread-safe; shared by the threads of one run.
 class RunTrace {
  public:
   using Clock = std::chrono::steady_clock;
@@ -35,13 +35,13 @@ class RunTrace {
   const TraceWishes& wishes() const { return wishes_; }
   bool wanted() const { return wishes_.Any(); }
 
-  // A part has run on this thread, as `recorder` (null: nobody wants times) saw it.
+  // Records a part that has run on this thread, with the times in `recorder` (null: none).
   void AddPart(const PlanPart& part, std::shared_ptr<const Program> program, const CompileOptions& options,
                const RunRecorder* recorder);
-  // An asynchronous op was started and is done.
+  // Records an asynchronous op that is done.
   void AddAsync(const Node& node, Clock::time_point begin, Clock::time_point end);
-  // After the run. `run_graph` is the run's, cut where it was placed on several devices: then its parts, with their
-  // sends and receives, are the partition graphs.
+  // Call after the run. `run_graph` is the run's graph, cut if it was placed on several devices: then its parts, with
+  // their sends and receives, are the partition graphs.
   void Write(const Graph& run_graph, proto::RunMetadata& metadata) const;
 
  private:

@@ -28,10 +28,10 @@ Status CheckFeed(const std::string& name, const Tensor& value, const TensorSpec&
                          Name(value.dtype()), value.shape().ToString());
 }
 
-// What a run asks for is a set of names, and few sets occur: each is planned once. The names themselves are the key, in
-// the order given, as feeds and results go by their place. A placement that has changed makes other plans.
+// A run is described by a set of names, and few sets occur: each is planned once. The key has the names in the given
+// order, because feeds and results are matched by position. A changed placement gives other plans.
 StatusOr<std::shared_ptr<const RunPlan>> Session::State::Plan(const RunNames& names, std::string* key) {
-  // No name has a space or a line's end in it.
+  // Names contain no spaces or line ends.
   key->assign(names.feeds_come_later ? "later" : "");
   for (const std::string& name : names.feeds) key->append(name).append("\n");
   for (const std::string& name : names.fetches) key->append("|").append(name).append("\n");
@@ -112,8 +112,8 @@ void Session::State::DescribeSession(proto::RunMetadata& metadata) const {
   metadata.mutable_session_metadata()->set_version(config.metadata_version);
 }
 
-// Variables first, as they can fail for want of memory: then the session is as it was. Old graphs are kept, because
-// runs of theirs may be under way and plans point into them.
+// Variables first, because they may fail for lack of memory: then the session is unchanged. Old graphs are kept,
+// because their runs may be in progress and plans point into them.
 Status Session::State::Adopt(Graph graph) {
   RIVULET_RETURN_IF_ERROR(variables->Add(graph));
   auto adopted = std::make_shared<const Graph>(std::move(graph));
@@ -129,7 +129,7 @@ Session::~Session() { Close(); }
 
 namespace {
 
-// As many as nodes may be placed on, in their order.
+// As many GPUs as nodes may be placed on, in order.
 StatusOr<std::vector<std::shared_ptr<GpuDevice>>> OpenGpus(const SessionConfig& config) {
   std::vector<std::shared_ptr<GpuDevice>> devices;
   const int count = config.placement.has_value() ? config.placement->gpus : 0;
@@ -239,8 +239,8 @@ StatusOr<std::vector<Tensor>> Session::RunWith(const RunOptions& options, const 
   RIVULET_VLOG(2, "a run of {} feeds, {} fetches and {} targets in {} parts", feeds.size(), fetches.size(),
                targets.size(), plan->parts.size());
 
-  // The usual run, on the caller's thread: no execution, no pool, no value handed from step to step. A pool is used for
-  // it only where its user asked for one.
+  // The usual run, on the caller's thread: no execution, no pool, no values passed between steps. A pool is used for it
+  // only if the user configured one.
   if (plan->whole && (choice.pool == nullptr || !choice.always)) {
     EnterWorkerThread();
     return finish(state.parts->Run(plan->parts[0], key, values, info));
@@ -254,7 +254,7 @@ StatusOr<std::vector<Tensor>> Session::RunWith(const RunOptions& options, const 
   return finish(execution->Wait(all, /*all=*/true));
 }
 
-// The pool plans, compiles and runs. What must live as long as the run is held by its last callback.
+// The pool plans, compiles and runs. The last callback owns everything that must live as long as the run.
 void Session::RunAsync(const RunOptions& options, Feeds feeds, const std::vector<std::string>& fetches,
                        const std::vector<std::string>& targets, Done done,
                        std::shared_ptr<proto::RunMetadata> metadata) {
@@ -282,7 +282,7 @@ void Session::RunAsync(const RunOptions& options, Feeds feeds, const std::vector
   run->names.fetches = fetches;
   run->names.targets = targets;
   for (const auto& [name, value] : run->feeds) run->names.feeds.push_back(name);
-  // Counted from now on: a Close that comes before the pool's turn ends it too.
+  // Registered from now on: a Close before the pool starts also ends it.
   StatusOr<std::unique_ptr<ActiveRun>> active =
       ActiveRun::Create(state_->active, options.cancel, state_->TimeoutOf(options));
   if (!active.ok()) return done(active.status());
@@ -314,7 +314,7 @@ void Session::RunAsync(const RunOptions& options, Feeds feeds, const std::vector
         }
         std::vector<Tensor> values;
         for (auto& [name, value] : run->feeds) values.push_back(std::move(value));
-        // What the run was given goes before its user hears of its end.
+        // The run's inputs are freed before `done` is called.
         (*execution)->WhenDone([run, done = std::move(done)](StatusOr<std::vector<Tensor>> results) {
           if (!results.ok()) results = run->active->Explain(results.status());
           if (run->trace && run->trace->wanted()) run->trace->Write(*run->plan->graph, *run->metadata);
@@ -378,7 +378,7 @@ const std::shared_ptr<ResourceManager>& Session::resources() const { return stat
 
 size_t Session::programs() const { return state_->parts == nullptr ? 0 : state_->parts->programs(); }
 
-// A copy under the shared lock, since the memory is changed in place by the next run.
+// A copy under the shared lock, because the next run changes the memory in place.
 StatusOr<Tensor> Session::GetVariable(std::string_view name) const {
   if (state_->remote != nullptr) return Unimplemented("{}", kElsewhere);
   RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<VariableResource> variable, state_->variables->Find(name));

@@ -34,17 +34,17 @@ namespace proto {
 class RunMetadata;  // proto/graph/run_metadata.pb.h
 }  // namespace proto
 
-// Threads over which the steps of runs are spread.
+// Threads that run the steps of runs.
 struct InterOpPool {
   int threads = 0;          // 0: as many as the machine has cores
-  std::string global_name;  // pools of one name are one for the whole process; "": the session's own
+  std::string global_name;  // pools with one name are shared by the process; "": private to the session
 };
 
-// What stands behind "/device:GPU:n" (DevicePlacerOptions::gpus says how many): opened when the session is made. What a
-// program there is fed, and its variables, lie in the host's memory and are brought there for each run.
+// Physical devices of "/device:GPU:n" (their number is DevicePlacerOptions::gpus), opened when the session is created.
+// Feeds and variables of programs on them are in host memory and are copied to the device for each run.
 struct SessionGpus {
-  const RivuletGpuApi* backend = nullptr;  // null: that of librivulet_cuda.so (CudaBackend)
-  std::vector<int> visible;  // visible_device_list: the back end's numbers of GPU:0, GPU:1, …; empty: its own
+  const RivuletGpuApi* backend = nullptr;  // null: the one in librivulet_cuda.so (CudaBackend)
+  std::vector<int> visible;  // visible_device_list: the back end's numbers for GPU:0, GPU:1, …; empty: its own
   GpuOptions options;
 };
 
@@ -52,130 +52,130 @@ struct SessionConfig {
   uint64_t seed = 0;  // of random ops; the same seed and the same Runs give the same bits
   KernelPolicy kernels;
   PassOptions passes;
-  // Variables, queues and iterators are found here by container and name; sessions that are given the same share them.
-  // Null: the session has its own.
+  // Owner of variables, queues and iterators by container and name; sessions with the same one share them. Null:
+  // private to the session.
   std::shared_ptr<ResourceManager> shared_state;
-  // Of the session's arenas, and of its variables where the state is its own; 0: no limit.
+  // Limit of the session's arenas, and of its variables if its state is private; 0: none.
   size_t memory_limit_bytes = 0;
-  // A run that is one program runs on the calling thread, unless a number of threads is given here or pools below: then
-  // on one of those. Runs of several parts always use them. 0: as many as the machine has cores. Negative: everything
-  // on the calling thread.
+  // A run of one program uses the calling thread, unless threads are configured here or in pools below: then one of
+  // those. Runs of several parts always use them. 0: one thread per core. Negative: everything runs on the calling
+  // thread.
   int inter_op_threads = 0;
-  bool per_session_threads = false;                // else sessions of the same number share their threads
-  std::vector<InterOpPool> inter_op_pools;         // RunOptions::inter_op_pool chooses; empty: one, of inter_op_threads
-  std::chrono::milliseconds operation_timeout{0};  // of runs that state none; 0: none
-  size_t max_programs = 256;                       // compiled ones that are kept
-  bool static_graph = false;                       // Extend is refused
+  bool per_session_threads = false;                // false: sessions with the same number share their threads
+  std::vector<InterOpPool> inter_op_pools;         // see RunOptions::inter_op_pool; empty: one pool
+  std::chrono::milliseconds operation_timeout{0};  // for runs without a timeout; 0: none
+  size_t max_programs = 256;                       // limit of cached compiled programs
+  bool static_graph = false;                       // true: Extend is refused
   bool single_threaded = false;                    // every step of every run on the calling thread, in order
-  // What RunMetadata is given without being asked for by a run: the cost_graph of every build_cost_model-th run after
-  // the first build_cost_model_after, step_stats of every timeline_step-th run. 0: never.
+  // Contents of RunMetadata without a request by the run: the cost_graph of every build_cost_model-th run after the
+  // first build_cost_model_after, step_stats of every timeline_step-th run. 0: never.
   int64_t build_cost_model = 0, build_cost_model_after = 0;
   int timeline_step = 0;
-  bool allow_partition_graphs = true;  // else a run that asks for them is refused
-  bool infer_shapes = false;           // nodes of partition graphs carry the attribute _output_shapes
-  std::string metadata_name;           // come back in RunMetadata
+  bool allow_partition_graphs = true;  // false: runs that request them are refused
+  bool infer_shapes = false;           // adds the attribute _output_shapes to nodes of partition graphs
+  std::string metadata_name;           // copied to RunMetadata
   int64_t metadata_version = 0;
-  // Devices. With neither, those that nodes name are not looked at.
+  // Devices. With neither option, the devices of nodes are ignored.
   std::shared_ptr<Placer> placer;
-  std::optional<DevicePlacerOptions> placement;  // of a placer that the session makes for itself
+  std::optional<DevicePlacerOptions> placement;  // for a placer that the session creates itself
   SessionGpus gpus;
-  // Where the graph runs: "" is this process; "grpc://HOST:PORT" is a task of a cluster (dataflow/cluster), whose
-  // devices the nodes name. Of the options above it then heeds seed, placement, operation_timeout and static_graph.
+  // The graph's place: "" is this process; "grpc://HOST:PORT" is a task of a cluster (dataflow/cluster), to whose
+  // devices nodes refer. With a target only seed, placement, operation_timeout and static_graph of the above apply.
   std::string target;
-  std::shared_ptr<const TransportCredentials> target_credentials;  // null: plaintext, on this machine alone
-  bool isolate_session_state = false;  // of a target: variables and queues are this session's alone
+  std::shared_ptr<const TransportCredentials> target_credentials;  // null: plaintext, to this machine only
+  bool isolate_session_state = false;  // for a target: variables and queues are private to this session
 };
 
 struct RunOptions {
   CancellationToken cancel;
-  std::chrono::milliseconds timeout{0};  // 0: the session's operation_timeout; the run is cancelled after it
-  // Iterations that the loops of one program may make in all; negative: as many as they like, until the time is up.
+  std::chrono::milliseconds timeout{0};  // 0: the session's operation_timeout; then the run is cancelled
+  // Limit of all loop iterations in one program; negative: none, apart from the timeout.
   int64_t max_loop_steps = -1;
-  int inter_op_pool = 0;  // which of SessionConfig::inter_op_pools; -1: the calling thread
-  // The process's pool for runs of different priorities: a step of a higher one comes before those that wait.
+  int inter_op_pool = 0;  // index in SessionConfig::inter_op_pools; -1: the calling thread
+  // Uses the process's pool for runs of different priorities: a step of higher priority precedes waiting ones.
   bool use_run_handler_pool = false;
   int64_t priority = 0;
-  // Errors about memory say what it consists of: by op, what lives at the peak, what variables hold.
+  // Errors about memory contain a report: live memory at the peak by op, and memory of variables.
   bool report_allocations = false;
-  // What RunMetadata is given: step_stats, and the graph of every program of the run after all passes.
+  // Requested contents of RunMetadata: step_stats, and the graph of every program of the run after all passes.
   bool trace = false;
   bool output_partition_graphs = false;
-  // Of a step over several tasks: where its sends and receives meet, and its number, by which random ops draw. Null and
-  // none: the run's own.
+  // For a step over several tasks: the rendezvous of its sends and receives, and its number, by which random ops draw.
+  // By default, the run's own.
   std::shared_ptr<Rendezvous> rendezvous;
   std::optional<uint64_t> step;
-  RunObserver* observer = nullptr;       // watches every program of the run; must outlive it
-  bool observer_is_thread_safe = false;  // else programs that it watches run one after the other
+  RunObserver* observer = nullptr;       // observes every program of the run; must outlive it
+  bool observer_is_thread_safe = false;  // false: observed programs run one after the other
 };
 
 class PartialRun;
 
-// Thread-safe. Runs that only read a variable go on at once; one that changes it waits for those and they for it. A
-// calling thread becomes a worker thread (EnterWorkerThread).
+// Thread-safe. Runs that only read a variable are concurrent; one that changes it excludes all others. A calling thread
+// becomes a worker thread (EnterWorkerThread).
 class Session {
  public:
-  // INVALID_ARGUMENT: a variable of unknown shape or of a type without values, two of one name that differ, an option
-  // that makes no sense. RESOURCE_EXHAUSTED: no memory for the variables. UNAVAILABLE, FAILED_PRECONDITION: GPUs were
-  // asked for that are not there, and why.
+  // INVALID_ARGUMENT: a variable of unknown shape or of a type without values, two with one name that differ, an
+  // invalid option. RESOURCE_EXHAUSTED: no memory for the variables. UNAVAILABLE, FAILED_PRECONDITION: requested GPUs
+  // are not available, with the reason.
   static StatusOr<std::unique_ptr<Session>> Create(Graph graph, const SessionConfig& config = {});
-  // Cancels what runs. No Run may be under way.
+  // Cancels RunAsync and partial runs. No Run may be in progress.
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
   using Feeds = std::vector<std::pair<std::string, Tensor>>;
-  // Runs what `fetches` (tensor names) and `targets` (node names) need, and returns the fetches. The first Run with
-  // given names and feed shapes compiles a program; later ones look it up. NOT_FOUND: a name the graph lacks (names the
-  // nearest), a placeholder that is needed and not fed. INVALID_ARGUMENT: a feed of another type or shape, nothing to
-  // run. FAILED_PRECONDITION: a variable is read before it has a value; the session is closed. CANCELLED;
-  // DEADLINE_EXCEEDED: the time was up. RESOURCE_EXHAUSTED: memory is short. Others as CompileProgram and
+  // Runs the nodes that `fetches` (tensor names) and `targets` (node names) need, and returns the fetches. The first
+  // Run with given names and feed shapes compiles a program; later ones look it up. NOT_FOUND: a name that the graph
+  // lacks (names the nearest), a required placeholder without feed. INVALID_ARGUMENT: a feed of another type or shape,
+  // nothing to run. FAILED_PRECONDITION: a variable is read before it has a value; the session is closed. CANCELLED;
+  // DEADLINE_EXCEEDED: the timeout has passed. RESOURCE_EXHAUSTED: not enough memory. Others as CompileProgram and
   // Instance::Run, and those of asynchronous ops.
   StatusOr<std::vector<Tensor>> Run(const Feeds& feeds, const std::vector<std::string>& fetches,
                                     const std::vector<std::string>& targets = {}, const CancellationToken& cancel = {});
-  // `metadata` (optional) is cleared, and receives what the options ask for; also of a run that fails.
+  // `metadata` (optional) is cleared, and receives the requested contents, also if the run fails.
   StatusOr<std::vector<Tensor>> RunWith(const RunOptions& options, const Feeds& feeds,
                                         const std::vector<std::string>& fetches,
                                         const std::vector<std::string>& targets = {},
                                         proto::RunMetadata* metadata = nullptr);
 
-  // The same without a thread that waits: `done` is called once, on a thread of the run's pool, after `metadata` were
-  // filled (null: nobody wants any). Options that choose the calling thread are refused. The run keeps what it needs:
-  // the session may go before it.
+  // The same without a waiting thread: `done` is called once, on a thread of the run's pool, after `metadata` was
+  // filled (null: none). Options for the calling thread are refused. The run owns what it needs: the session may be
+  // destroyed before it ends.
   using Done = std::function<void(StatusOr<std::vector<Tensor>>)>;
   void RunAsync(const RunOptions& options, Feeds feeds, const std::vector<std::string>& fetches,
                 const std::vector<std::string>& targets, Done done,
                 std::shared_ptr<proto::RunMetadata> metadata = nullptr);
 
-  // A run in pieces: what is fed, fetched and run is named now, and given and taken in several steps; each node runs
-  // once, as soon as it can. Errors as Run.
+  // A run in several calls: all feeds, fetches and targets are named now, then fed and fetched in several steps; each
+  // node runs once, as soon as it can. Errors as Run.
   StatusOr<std::unique_ptr<PartialRun>> SetUpPartialRun(const std::vector<std::string>& feeds,
                                                         const std::vector<std::string>& fetches,
                                                         const std::vector<std::string>& targets = {},
                                                         const RunOptions& options = {});
 
-  // Adds all nodes of `more`, names as they are, and its functions. Runs that are under way do not notice; variables
-  // keep their values. ALREADY_EXISTS: a name is taken; nothing was added then. FAILED_PRECONDITION: the session is
-  // closed, or its graph was said to be static.
+  // Adds all nodes of `more` with their names, and its functions. Runs in progress are unaffected; variables keep their
+  // values. ALREADY_EXISTS: a name is taken; then nothing is added. FAILED_PRECONDITION: the session is closed, or its
+  // graph is static.
   Status Extend(const Graph& more);
-  // The same from GraphDef bytes, whose nodes may take inputs from nodes that the session has. Errors of ParseGraph.
+  // The same from GraphDef bytes, whose nodes may take inputs from existing nodes. Errors of ParseGraph.
   Status ExtendDef(std::string_view graph_def);
 
-  // Ends every run that is under way with CANCELLED, blocked ones too, and refuses later ones.
+  // Ends all runs in progress with CANCELLED, including blocked ones, and refuses later ones.
   void Close();
-  // Forgets variables and other resources of these containers (all, when none is named): variables have no value then,
+  // Deletes variables and other resources of these containers (all, if none is named): variables then have no value,
   // for every session that shares them, and queues are closed.
   void Reset(std::span<const std::string> containers = {});
 
-  const Graph& graph() const;                  // as it is now; valid as long as the session
+  const Graph& graph() const;                  // the current graph; valid as long as the session
   std::vector<std::string> variables() const;  // in order of creation
-  // A copy of the variable's value. NOT_FOUND (nearest); FAILED_PRECONDITION: it has none yet. UNIMPLEMENTED, here and
-  // below: the session has a target, which holds its variables.
+  // A copy of the variable's value. NOT_FOUND (names the nearest); FAILED_PRECONDITION: it has no value yet.
+  // UNIMPLEMENTED, here and below: the session has a target, which owns its variables.
   StatusOr<Tensor> GetVariable(std::string_view name) const;
   // NOT_FOUND (nearest); INVALID_ARGUMENT: another type or shape.
   Status SetVariable(std::string_view name, const Tensor& value);
 
   const std::shared_ptr<ResourceManager>& resources() const;
-  size_t programs() const;  // compiled ones that are held now
+  size_t programs() const;  // number of cached compiled programs
 
  private:
   friend class PartialRun;
@@ -184,20 +184,20 @@ class Session {
   std::shared_ptr<State> state_;
 };
 
-// Made by Session::SetUpPartialRun; may outlive the session, whose Close ends it. Not thread-safe.
+// Created by Session::SetUpPartialRun; may outlive the session, whose Close ends it. Not thread-safe.
 class PartialRun {
  public:
-  // Cancels what is left.
+  // Cancels the remaining steps.
   ~PartialRun();
   PartialRun(const PartialRun&) = delete;
   PartialRun& operator=(const PartialRun&) = delete;
 
-  // Feeds some of the tensors that were named, waits for some of the fetches and returns them. When everything was fed
-  // and fetched, it also waits for the targets. INVALID_ARGUMENT: a name that was not given at the set-up, a second
-  // feed or fetch of one tensor, a fetch that needs a feed that has not come; the run goes on then. Errors as
-  // Session::Run, which end the run.
+  // Feeds some of the named tensors, waits for some of the fetches and returns them.
+  // After the last feed and fetch, it also waits for the targets. INVALID_ARGUMENT: a
+  // name that is not in the set-up, a second feed or fetch of one tensor, a fetch that
+  // needs a missing feed; the run then continues. Errors as Session::Run end the run.
   StatusOr<std::vector<Tensor>> Run(const Session::Feeds& feeds, const std::vector<std::string>& fetches);
-  bool done() const;  // everything was fed and fetched, or the run has failed
+  bool done() const;  // all tensors were fed and fetched, or the run has failed
 
  private:
   friend class Session;

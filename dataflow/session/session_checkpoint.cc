@@ -13,7 +13,7 @@ Status SaveVariables(const Session& session, CheckpointFolder& folder, int64_t s
   std::vector<NamedTensorView> tensors;
   for (const std::string& name : session.variables()) {
     StatusOr<Tensor> value = session.GetVariable(name);
-    if (absl::IsFailedPrecondition(value.status())) continue;  // none yet
+    if (absl::IsFailedPrecondition(value.status())) continue;  // no value yet
     if (!value.ok()) return value.status();
     values.push_back(*std::move(value));
     tensors.emplace_back(name, values.back().view());

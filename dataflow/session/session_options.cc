@@ -34,7 +34,7 @@ const OptionRule* FindRule(std::string_view field) {
 // "GPUOptions.allow_growth"
 std::string RuleName(const FieldDescriptor& field) { return field.full_name().substr(kPackage.size()); }
 
-// The value as the rules write it, for single ones.
+// The value of a singular field in the notation of the rules.
 std::string ValueText(const Message& message, const FieldDescriptor& field) {
   if (field.is_repeated()) return "";
   const Reflection& reflection = *message.GetReflection();
@@ -52,7 +52,7 @@ std::string ValueText(const Message& message, const FieldDescriptor& field) {
   }
 }
 
-// Goes through what is set. `path` is how the user wrote it: "gpu_options.allow_growth".
+// Checks all set fields. `path` is the user's notation: "gpu_options.allow_growth".
 Status CheckFields(const Message& message, const std::string& path) {
   const Reflection& reflection = *message.GetReflection();
   std::vector<const FieldDescriptor*> set;

@@ -1,4 +1,4 @@
-// Members of a session; private to session.cc and partial_run.cc.
+// Private members of a session, for session.cc and partial_run.cc.
 #pragma once
 
 #include <atomic>
@@ -23,24 +23,24 @@ struct Session::State {
   explicit State(const SessionConfig& given) : config(given), plans(given.max_programs) {}
 
   const SessionConfig config;
-  std::shared_ptr<RemoteSession> remote;  // null: everything runs here; else nothing below is used but the graphs
+  std::shared_ptr<RemoteSession> remote;  // null: runs here; else only `graphs` is used besides
   std::shared_ptr<ResourceManager> resources;
-  std::shared_ptr<Placer> placer;              // null: there is none
-  std::shared_ptr<DevicePlacer> costs_wanted;  // where placement goes by what runs cost
+  std::shared_ptr<Placer> placer;              // null: no placement
+  std::shared_ptr<DevicePlacer> costs_wanted;  // for placement by measured costs
   std::shared_ptr<SessionVariables> variables;
   std::shared_ptr<PartRunner> parts;
   const std::shared_ptr<ActiveRuns> active = std::make_shared<ActiveRuns>();
   std::atomic<uint64_t> step{0};
 
   mutable Mutex graph_mutex;
-  // The last one is the session's; earlier ones stay for those who hold a reference to them.
+  // The last one is the session's; earlier ones stay alive for references to them.
   std::vector<std::shared_ptr<const Graph>> graphs GUARDED_BY(graph_mutex);
   Mutex extend_mutex;  // held by one Extend at a time
 
   OnceCache<const RunPlan> plans;
 
   Mutex pools_mutex;
-  std::vector<std::shared_ptr<ThreadPool>> pools GUARDED_BY(pools_mutex);  // made when first used
+  std::vector<std::shared_ptr<ThreadPool>> pools GUARDED_BY(pools_mutex);  // created at first use
 
   std::shared_ptr<const Graph> graph() const {
     MutexLock lock(graph_mutex);
@@ -61,11 +61,11 @@ struct Session::State {
   std::chrono::milliseconds TimeoutOf(const RunOptions& options) const {
     return options.timeout.count() > 0 ? options.timeout : config.operation_timeout;
   }
-  // Adds the graph's variables and makes it the session's.
+  // Adds the graph's variables and makes it the session's graph.
   Status Adopt(Graph graph);
 };
 
-// INVALID_ARGUMENT: no tensor, or one of another type or shape than the graph says.
+// INVALID_ARGUMENT: no tensor, or one with another type or shape than in the graph.
 Status CheckFeed(const std::string& name, const Tensor& value, const TensorSpec& spec);
 
 }  // namespace rivulet

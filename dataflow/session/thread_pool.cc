@@ -10,7 +10,7 @@
 
 namespace rivulet {
 
-// Shared by the threads, since the last owner of a pool may be a closure that one of them runs.
+// Shared by the threads, because the last owner of a pool may be a closure that one of them runs.
 struct ThreadPool::State {
   std::string name;
   int threads = 0;
@@ -41,7 +41,7 @@ ThreadPool::~ThreadPool() {
   }
   for (std::thread& thread : threads) {
     if (thread.get_id() == std::this_thread::get_id()) {
-      thread.detach();  // the last owner was a closure of the pool's own
+      thread.detach();  // the last owner was a closure of this pool
     } else {
       thread.join();
     }
@@ -69,7 +69,7 @@ void ThreadPool::Schedule(std::function<void()> closure, int64_t priority) {
         state->queue.erase(state->queue.begin());
         state->mutex.Unlock();
         next();
-        next = nullptr;  // what it holds goes before the lock comes back
+        next = nullptr;  // destroys its captures before locking again
         state->mutex.Lock();
       }
       state->mutex.Unlock();

@@ -11,13 +11,13 @@
 
 namespace rivulet {
 
-// Thread-safe. Threads start when there is work for them, are worker threads (EnterWorkerThread), and sleep when there
-// is none.
+// Thread-safe. Threads start when there is work, are worker
+// threads (EnterWorkerThread), and sleep when there is none.
 class ThreadPool {
  public:
-  // `threads` 0: as many as the machine has cores.
+  // `threads` 0: one per core.
   ThreadPool(std::string name, int threads);
-  // Runs what was scheduled before it returns.
+  // Runs all scheduled closures before it returns.
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -25,9 +25,9 @@ class ThreadPool {
   void Schedule(std::function<void()> closure, int64_t priority = 0);
   int threads() const;
 
-  // The process's pool of this name, made when first asked for. INVALID_ARGUMENT: it has another number of threads.
+  // The process's pool with this name, created at first use. INVALID_ARGUMENT: it has another number of threads.
   static StatusOr<std::shared_ptr<ThreadPool>> Shared(const std::string& name, int threads);
-  // Name of the pool whose thread this is, or "".
+  // Name of the pool that owns the current thread, or "".
   static std::string_view Current();
 
  private:

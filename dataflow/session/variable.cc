@@ -8,7 +8,7 @@
 namespace rivulet {
 namespace {
 
-// A program is compiled for variables that have values; whether one has is the session's to say.
+// Programs are compiled for variables with values; only the session knows whether a variable has one.
 void VarIsInitialized(AsyncContext& context, AsyncDone done) {
   auto& variable = static_cast<VariableResource&>(*context.resources[0]);
   std::shared_lock<std::shared_mutex> lock(variable.mutex());

@@ -1,4 +1,4 @@
-// A variable's memory.
+// Memory of a variable.
 #pragma once
 
 #include <cstdint>
@@ -23,10 +23,10 @@ class VariableResource final : public Resource {
   Status CheckHandle(const Node& handle) const override;
   const std::string& name() const { return name_; }
   const TensorSpec& spec() const { return spec_; }
-  // Whoever locks several variables does so in this order.
+  // Code that locks several variables must do so in this order.
   uint64_t order() const { return order_; }
   std::shared_mutex& mutex() { return mutex_; }
-  std::byte* data() { return storage_.data(); }  // under mutex()
+  std::byte* data() { return storage_.data(); }  // requires mutex()
   bool initialized() const { return initialized_; }
   void set_initialized() { initialized_ = true; }
 
@@ -35,7 +35,7 @@ class VariableResource final : public Resource {
   std::string name_;
   TensorSpec spec_;
   uint64_t order_ = 0;
-  std::shared_mutex mutex_;  // of what follows: shared to read, exclusive to change
+  std::shared_mutex mutex_;  // guards the members below: shared to read, exclusive to change
   BudgetedBuffer storage_;
   bool initialized_ = false;
 };

@@ -9,13 +9,13 @@
 namespace rivulet {
 namespace {
 
-// One file: mapped, or unpacked into memory with its frames.
-// A packed file cannot be read at any place, so it is unpacked once. It keeps its frames, and every record is checked
-// by its checksum when it is read, from wherever it comes.
+// One file: mapped, or decompressed into memory with its frames. A compressed
+// file has no random access, so it is decompressed once. It keeps its frames,
+// and every record's checksum is verified when it is read, in both cases.
 struct RecordFile {
   std::string path;
-  std::unique_ptr<MappedFile> mapped;  // of a plain file
-  std::string unpacked;                // of a packed one
+  std::unique_ptr<MappedFile> mapped;  // for a plain file
+  std::string unpacked;                // for a compressed file
   std::vector<uint64_t> offsets;       // of frames, in the mapped file or in `unpacked`
   uint64_t stream_bytes = 0;
 
@@ -62,7 +62,7 @@ class RecordDataset : public Dataset {
     const auto [file, record] = Locate(index);
     const Status status = ReadRecord(*file, record, buffer);
     if (status.ok()) return status;
-    // Within its last page a file that shrank reads as zeros, which looks like damage.
+    // Within its last page, a file that shrank reads as zeros, which looks like damage.
     const bool shrank = file->mapped != nullptr && file->mapped->CurrentSize() < file->mapped->size();
     return Annotate(shrank ? ReadFault(*file->mapped) : status, Where(index));
   }
@@ -84,8 +84,8 @@ class RecordDataset : public Dataset {
     return {&files_[file], static_cast<size_t>(index - starts_[file])};
   }
 
-  // The checksum is verified at each reading and not once: the file may change while it is open, and a mapped page is
-  // read from the disk again whenever memory was short.
+  // The checksum is verified at each reading: the file may change while it is open, and a mapped page is read from disk
+  // again after memory pressure.
   static Status ReadRecord(const RecordFile& file, size_t record, std::string& buffer) {
     const uint64_t offset = file.offsets[record];
     const uint64_t frame = file.FrameEnd(record) - offset;
@@ -109,7 +109,7 @@ class RecordDataset : public Dataset {
   }
 
   std::vector<RecordFile> files_;
-  std::vector<int64_t> starts_;  // of each file's first record
+  std::vector<int64_t> starts_;  // index of each file's first record
   int64_t size_ = 0;
 };
 

@@ -12,7 +12,7 @@
 namespace rivulet {
 namespace {
 
-// Buckets of one width from the least value to the greatest; TensorBoard makes its own of them.
+// Buckets of equal width from the least value to the greatest; TensorBoard rebins them.
 constexpr int kBuckets = 30;
 
 void FillHistogram(std::span<const double> values, proto::HistogramProto& histogram) {
@@ -49,7 +49,7 @@ std::string FirstRecord(double wall_time) {
   return event.SerializeAsString();
 }
 
-// A value without a value of its own, for a page of TensorBoard that reads `data`. TensorBoard asks for a tensor in it.
+// A dummy value for a TensorBoard page that reads `data`. TensorBoard requires a tensor in it.
 void AddPluginValue(proto::Summary& summary, const char* tag, const proto::HParamsPluginData& data) {
   proto::Summary::Value& written = *summary.add_value();
   written.set_tag(tag);
@@ -104,7 +104,7 @@ void AddValues(const SummaryEvent& step, proto::Summary& summary) {
   }
 }
 
-// One of its graph where it has one, and one of all else; none of a step that says nothing.
+// A record for its graph, if any, and one for everything else; none for a step without data.
 std::vector<std::string> RecordsOf(const SummaryEvent& step) {
   std::vector<std::string> records;
   proto::Event event;
@@ -126,7 +126,7 @@ struct EventFile {
   std::unique_ptr<RecordWriter> writer;
 };
 
-// A file with its first record written.
+// Creates a file with its first record.
 StatusOr<EventFile> CreateEventFile(FileSystem& fs, const std::string& folder, double wall_time) {
   RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<NewFolder> made, NewFolder::Create(fs, folder));
   std::string path = EventFileName(folder, wall_time);
@@ -164,8 +164,8 @@ StatusOr<std::string> WriteProfileEvents(FileSystem& fs, const std::string& fold
 StatusOr<std::unique_ptr<SummaryWriter>> SummaryWriter::Create(FileSystem& fs, const std::string& folder,
                                                                double wall_time) {
   RIVULET_RETURN_IF_ERROR(fs.CreateFolders(folder));
-  // A run that is resumed within the second it began in has a file there already, and TensorBoard reads files in the
-  // order of their names.
+  // A run that is resumed within the second of its start already has a file of this name, and TensorBoard reads files
+  // in the order of their names.
   double named = wall_time;
   while (fs.Exists(EventFileName(folder, named))) named += 1;
   RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, fs.Create(EventFileName(folder, named)));

@@ -16,21 +16,21 @@ enum WireType : uint32_t { kVarint = 0, kFixed64 = 1, kLength = 2, kGroup = 3, k
 struct Field {
   uint32_t number = 0;
   uint32_t type = 0;
-  uint64_t varint = 0;     // of kVarint
-  std::string_view bytes;  // of kLength, kFixed32, kFixed64
+  uint64_t varint = 0;     // for kVarint
+  std::string_view bytes;  // for kLength, kFixed32, kFixed64
 };
 
-// Reads the fields of one message. Never reads beyond it, whatever the bytes are.
-// By hand instead of by Protobuf's parser: an Example has a map of features, and parsing it whole would copy an image
-// to read its label. Views into the record cost nothing. What is accepted is what Protobuf accepts, groups included, so
-// that a file read elsewhere is read here.
+// Reader of the fields of one message. It never reads beyond the message, for any bytes. A custom parser, because an
+// Example has a map of features, and Protobuf's parser would copy an image to read its label. Views into the record
+// cost nothing. It accepts everything that Protobuf accepts, including groups, so that files readable elsewhere are
+// readable here.
 class WireReader {
  public:
   explicit WireReader(std::string_view message) : p_(message.data()), end_(p_ + message.size()) {}
 
   bool AtEnd() const { return p_ == end_; }
 
-  // Of one byte or two, as nearly all of an Example are; more are read apart, so that this is inlined.
+  // For one or two bytes, the usual case in an Example; longer ones are handled separately, so that this is inlined.
   bool Varint(uint64_t& value) {
     if (p_ == end_) return false;
     const uint64_t first = static_cast<uint8_t>(p_[0]);
@@ -50,7 +50,7 @@ class WireReader {
     return read.next != nullptr;
   }
 
-  // False: malformed. Groups are passed over and come back as kGroup without content.
+  // False: malformed. Groups are skipped and returned as kGroup without content.
   bool Next(Field& field, int depth = 0) {
     uint64_t tag;
     if (!Varint(tag) || tag > 0xFFFFFFFFu || (tag >> 3) == 0) return false;
@@ -60,7 +60,7 @@ class WireReader {
       uint64_t length;
       return Varint(length) && Take(length, field.bytes);
     }
-    WireReader rest = *this;  // so that it, and not this reader, must lie in memory
+    WireReader rest = *this;  // a copy, so that this reader can stay in registers
     const bool well_formed = rest.OtherContent(field, depth);
     p_ = rest.p_;
     return well_formed;
@@ -83,7 +83,7 @@ class WireReader {
     for (int shift = 0; shift < 70; shift += 7) {
       if (p == end) return {nullptr, 0};
       const auto byte = static_cast<uint8_t>(*p++);
-      // Ten bytes hold 70 bits; what lies beyond 64 is dropped, as Protobuf does.
+      // Ten bytes hold 70 bits; those beyond 64 are dropped, as in Protobuf.
       value |= uint64_t{byte & 0x7Fu} << shift;
       if ((byte & 0x80) == 0) return {p, value};
     }
@@ -99,7 +99,7 @@ class WireReader {
       case kFixed32:
         return Take(4, field.bytes);
       case kGroup: {
-        constexpr int kMaxDepth = 100;  // as Protobuf
+        constexpr int kMaxDepth = 100;  // as in Protobuf
         if (depth >= kMaxDepth) return false;
         const uint32_t number = field.number;
         for (;;) {
@@ -122,7 +122,7 @@ class WireReader {
   const char* end_;
 };
 
-// Calls visit(bytes) for every length-delimited field `number`; false when the message is malformed or visit says so.
+// Calls visit(bytes) for every length-delimited field `number`; false if the message is malformed or visit fails.
 template <typename Visit>
 bool ForEachMessage(std::string_view message, uint32_t number, const Visit& visit) {
   WireReader reader(message);
@@ -140,7 +140,7 @@ bool ForEachEntry(std::string_view example, const Visit& visit) {
   return ForEachMessage(example, 1, [&](std::string_view features) { return ForEachMessage(features, 1, visit); });
 }
 
-// The last one counts, where a message has a field twice.
+// The last one counts, if a message has a field twice.
 bool EntryKey(std::string_view entry, std::string_view& key) {
   key = {};
   return ForEachMessage(entry, 1, [&](std::string_view bytes) {
@@ -151,7 +151,7 @@ bool EntryKey(std::string_view entry, std::string_view& key) {
 
 Status Malformed() { return InvalidArgument("the record is not a well-formed tf.train.Example"); }
 
-// Calls visit(value bits as the list's field says) over a float or int64 list; false when malformed.
+// Calls visit(bits of the value, in the list's encoding) over a float or int64 list; false if malformed.
 template <typename Visit>
 bool ForEachFixed32(std::string_view list, const Visit& visit) {
   WireReader reader(list);
@@ -207,7 +207,7 @@ std::string Message(uint32_t number, std::string_view bytes) {
   return out;
 }
 
-// Names come from the file; keep messages one printable line.
+// Names come from the file; messages must be one printable line.
 std::string PrintableFeature(std::string_view name) {
   std::string text;
   for (const char c : name.substr(0, 60)) text += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
@@ -233,8 +233,8 @@ std::string_view Name(FeatureKind kind) {
 
 class FeatureParser {
  public:
-  // One map entry's value. False: malformed.
-  // Of a oneof the last kind counts, and lists of that kind are joined, as merging does in Protobuf.
+  // Parses the value of one map entry. False: malformed. In a oneof the last kind counts, and lists of that kind are
+  // joined, as Protobuf merges them.
   static bool ParseEntry(std::string_view entry, FeatureView& view) {
     view = FeatureView();
     const bool well_formed = ForEachMessage(entry, 2, [&](std::string_view feature) {
@@ -264,8 +264,8 @@ class FeatureParser {
   }
 
  private:
-  // Counting visits every value once, which also tells that the lists are well formed: whoever copies them later need
-  // not check again.
+  // Counting visits every value once and so also verifies that
+  // the lists are well formed: later copies need no check.
   static bool Count(FeatureView& view) {
     return ForEachList(view, [&](std::string_view list) {
       switch (view.kind_) {
@@ -351,7 +351,7 @@ PayloadKind ClassifyPayload(std::string_view payload) {
   bool has_lists = false;
   WireReader reader(payload);
   Field field;
-  // Stricter than Protobuf, which skips what it does not know: an Example's messages have these fields and no others.
+  // Stricter than Protobuf, which skips unknown fields: an Example's messages have only these fields.
   const auto only = [](std::string_view message, uint32_t last, const auto& visit) {
     WireReader inner(message);
     Field inner_field;
@@ -386,7 +386,7 @@ Status FindFeature(std::string_view example, std::string_view name, FeatureKind 
                    FeatureView& view) {
   std::string_view found;
   bool present = false;
-  // All entries are looked at although the name may come first, since of two entries of one name the last counts.
+  // Visits all entries, because of two entries with one name the last counts.
   const bool well_formed = ForEachEntry(example, [&](std::string_view entry) {
     std::string_view key;
     if (!EntryKey(entry, key)) return false;
@@ -480,7 +480,7 @@ ExampleBuilder& ExampleBuilder::Floats(std::string_view name, std::span<const fl
   return *this;
 }
 
-// Lists that Protobuf would merge are one where their values stand one after the other.
+// Lists that Protobuf would merge become one, with their values in order.
 ExampleBuilder& ExampleBuilder::Copy(std::string_view name, const FeatureView& feature) {
   std::string list(feature.list_);
   for (const std::string_view more : feature.more_lists_) list += more;

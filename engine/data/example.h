@@ -22,13 +22,13 @@ std::string_view Name(FeatureKind kind);                   // "none", "bytes", "
 class FeatureView {
  public:
   FeatureKind kind() const { return kind_; }
-  int64_t count() const { return count_; }  // values in the list
+  int64_t count() const { return count_; }  // number of values in the list
   // Calls `visit(value)` for each value of a kBytes list, in order.
   void ForEachBytes(const std::function<void(std::string_view)>& visit) const;
-  // Value 0 of a list of that kind with at least one value.
+  // Value 0 of a list of that kind, which must not be empty.
   std::string_view FirstBytes() const;
   int64_t FirstInt64() const;
-  // Copies the values of a kFloat list, or of a kInt64 list; `values` has count() of them.
+  // Copies the values of a kFloat list, or of a kInt64 list; `values` has the length count().
   void CopyFloats(std::span<float> values) const;
   void CopyInt64s(std::span<int64_t> values) const;
 
@@ -45,8 +45,8 @@ class FeatureView {
 // All features, in byte order of their names. INVALID_ARGUMENT: not a well-formed Example.
 StatusOr<std::vector<std::pair<std::string_view, FeatureView>>> ParseExample(std::string_view example);
 
-// What a record's payload looks like. An Example and nothing else is kExample (an empty payload too); kSequenceExample
-// has feature lists.
+// Classes of record payloads. kExample: exactly an Example (also for an empty payload); kSequenceExample: with feature
+// lists.
 enum class PayloadKind { kExample, kSequenceExample, kOther };
 PayloadKind ClassifyPayload(std::string_view payload);
 
@@ -58,7 +58,7 @@ class ExampleBuilder {
   ExampleBuilder& Int64(std::string_view name, int64_t value);
   ExampleBuilder& Int64s(std::string_view name, std::span<const int64_t> values);
   ExampleBuilder& Floats(std::string_view name, std::span<const float> values);
-  // A feature of another Example as it is there.
+  // Adds a feature of another Example unchanged.
   ExampleBuilder& Copy(std::string_view name, const FeatureView& feature);
   std::string Serialize() const;
 

@@ -12,11 +12,11 @@ namespace {
 
 constexpr size_t kMaxLabels = 1000;
 
-// Values of one int64 feature, while it may still be the label.
+// Values of one int64 feature that may be the label.
 struct LabelCandidate {
   std::map<int64_t, int64_t> counts;
   int64_t examples = 0;
-  bool possible = true;   // one int64 value in each example that has it
+  bool possible = true;   // exactly one int64 value in each example that has it
   bool too_many = false;  // more than kMaxLabels different values
 };
 
@@ -46,7 +46,7 @@ void AddLabel(const FeatureView& view, bool wanted, LabelCandidate& candidate) {
   candidate.too_many = candidate.counts.size() > kMaxLabels;
 }
 
-// "784" → "[784]", unknown as "?".
+// "784" → "[784]"; unknown sizes are "?".
 std::string ShapeText(const std::vector<int64_t>& shape) {
   std::string text = "[";
   for (size_t i = 0; i < shape.size(); ++i)
@@ -112,7 +112,7 @@ StatusOr<FileSummary> InspectRecords(const std::string& path, const std::string&
       }
       case PayloadKind::kSequenceExample: {
         ++summary.sequence_examples;
-        const auto context = ParseExample(record);  // the context is where an Example has its features
+        const auto context = ParseExample(record);  // the context has the place of an Example's features
         if (context.ok()) {
           for (const auto& [name, view] : *context) AddFeature(view, summary.features[std::string(name)]);
         }

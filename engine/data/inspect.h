@@ -1,4 +1,4 @@
-// Summary of a file of records: number of records, features with types and shapes, distribution of labels.
+// Summary of a record file: number of records, features with types and shapes, distribution of labels.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,15 @@
 
 namespace rivulet {
 
-// Of one feature over all examples that have it.
+// Summary of one feature over all examples that have it.
 struct FeatureSummary {
-  FeatureKind kind = FeatureKind::kNone;  // of the first example that has values
+  FeatureKind kind = FeatureKind::kNone;  // of the first example with values
   bool mixed = false;                     // other examples have another kind
-  int64_t examples = 0;                   // that have it
+  int64_t examples = 0;                   // number of examples that have it
   int64_t min_count = 0, max_count = 0;   // values
-  int64_t min_bytes = -1, max_bytes = 0;  // of each value of a bytes feature; -1: no value yet
+  int64_t min_bytes = -1, max_bytes = 0;  // of each value of a bytes feature; -1: no values
 
-  // Dimensions; -1 where examples differ. int64 and float: [] for always one value, else [values]. bytes: [length] for
+  // Dimensions; -1 if examples differ. int64 and float: [] for always one value, else [values]. bytes: [length] for
   // always one value, else [values, length].
   std::vector<int64_t> Shape() const;
 };
@@ -36,14 +36,14 @@ struct FileSummary {
   int64_t sequence_examples = 0;                   // … a tf.train.SequenceExample
   int64_t others = 0;                              // … neither
   std::map<std::string, FeatureSummary> features;  // of examples, and of sequence examples' contexts
-  std::string label_feature;                       // "" when no feature looks like a label
+  std::string label_feature;                       // "" if no feature looks like a label
   std::map<int64_t, int64_t> labels;               // value → examples
-  std::vector<std::string> label_names;            // by value, where the caller knows them
+  std::vector<std::string> label_names;            // by value, if the caller knows them
 };
 
-// Reads the whole file, checking every checksum. `label_feature`: whose values are counted; "": "label", else the only
-// int64 feature with one value in each example and at most 1,000 different values. Errors as in tfrecord.h;
-// INVALID_ARGUMENT when a given `label_feature` is in no example, or has not one int64 value in each.
+// Reads the whole file and verifies every checksum. `label_feature`: the feature whose values are counted; "": "label",
+// else the only int64 feature with one value in each example and at most 1,000 different values. Errors as in
+// tfrecord.h; INVALID_ARGUMENT: no example has the given `label_feature`, or not all have exactly one int64 value.
 StatusOr<FileSummary> InspectRecords(const std::string& path, const std::string& label_feature = "",
                                      const DataProgress& progress = {});
 
@@ -54,7 +54,7 @@ struct Verified {
   int64_t records = 0;
   int64_t bytes = 0;  // of the record stream
 };
-// Checks every checksum and that the file ends where a record ends. Errors as in tfrecord.h.
+// Verifies every checksum, and that the file ends with a complete record. Errors as in tfrecord.h.
 StatusOr<Verified> VerifyRecords(const std::string& path, const DataProgress& progress = {});
 
 }  // namespace rivulet

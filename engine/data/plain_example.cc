@@ -18,7 +18,7 @@ class PlainReader {
 
   bool Varint(uint64_t& value) {
     value = 0;
-    for (int shift = 0; shift < 63; shift += 7) {  // the tenth byte of a negative number is left to other readers
+    for (int shift = 0; shift < 63; shift += 7) {  // the tenth byte of a negative number is left to the general reader
       if (p_ == end_) return false;
       const auto byte = static_cast<uint8_t>(*p_++);
       value |= uint64_t{byte & 0x7Fu} << shift;
@@ -26,7 +26,7 @@ class PlainReader {
     }
     return false;
   }
-  // The length-delimited field that comes next, if it is this one.
+  // The next length-delimited field, if it has this tag.
   bool Next(char tag, std::string_view& bytes) {
     uint64_t length;
     if (p_ == end_ || *p_ != tag) return false;
@@ -43,7 +43,7 @@ class PlainReader {
   const char* end_;
 };
 
-// A Feature's only list, and in it the only field.
+// The single list of a Feature, with a single field.
 bool OnlyPiece(std::string_view feature, char kind, std::string_view& piece) {
   std::string_view list;
   return PlainReader(feature).Only(kind, list) && PlainReader(list).Only(kField1, piece);
@@ -63,7 +63,7 @@ bool FindPlainFeatures(std::string_view example, std::span<const std::string> na
     if (!of_entry.Next(kField1, key) || !of_entry.Only(kField2, value)) return false;
     for (size_t i = 0; i < names.size(); ++i) {
       if (names[i] != key) continue;
-      if (features[i].data() != nullptr) return false;  // the last one counts, others say
+      if (features[i].data() != nullptr) return false;  // duplicates are left to the general reader
       features[i] = value;
       ++found;
     }

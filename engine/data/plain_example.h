@@ -10,12 +10,12 @@
 
 namespace rivulet {
 
-// The serialized Feature of each of `names`, into `features`. False: another layout, a name that is missing or there
-// twice, or damage.
+// Finds the serialized Feature for each of `names`. False:
+// another layout, a missing or repeated name, or damage.
 bool FindPlainFeatures(std::string_view example, std::span<const std::string> names,
                        std::span<std::string_view> features);
 
-// The values of such a Feature: one of bytes, or as many floats or integers as `values` has. False: another layout,
+// The values of such a Feature: one byte string, or as many floats or integers as `values` has. False: another layout,
 // kind or number, or damage; `values` are then undefined.
 bool ReadPlainBytes(std::string_view feature, std::string_view* value);
 bool ReadPlainFloats(std::string_view feature, std::span<float> values);

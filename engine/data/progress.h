@@ -8,8 +8,8 @@
 
 namespace rivulet {
 
-// Called now and then on the working thread with `done` of `total` (of what, the function that takes it says). An error
-// stops the work: it is returned, and nothing is left half-written. May be empty.
+// Called repeatedly on the working thread with `done` of `total`, in units defined by the called function. An error
+// stops the work: it is returned, and no partly written file is left. May be empty.
 using DataProgress = std::function<Status(int64_t done, int64_t total)>;
 
 }  // namespace rivulet

@@ -16,7 +16,7 @@ std::optional<double> FirstOf(const std::string& bytes) {
   return static_cast<double>(value);
 }
 
-// Of a tensor of one element. TensorFlow packs it into bytes or, where it was made from a Python number, into the field
+// The value of a tensor with one element. TensorFlow stores it as bytes or, if made from a Python number, in the field
 // of its type.
 std::optional<double> ScalarOf(const proto::TensorProto& tensor) {
   const std::string& bytes = tensor.tensor_content();
@@ -34,7 +34,7 @@ std::optional<double> ScalarOf(const proto::TensorProto& tensor) {
   }
 }
 
-// What a page of TensorBoard keeps for itself is a tensor too, and no number of the run.
+// Private data of TensorBoard's pages are tensors too, but not numbers of the run.
 bool IsNumbers(const std::string& plugin) { return plugin.empty() || plugin == "scalars"; }
 
 void TakeSession(const proto::HParamsPluginData& data, EventFileNumbers& numbers) {
@@ -77,7 +77,7 @@ StatusOr<EventFileNumbers> ReadEventFile(const std::string& path) {
   std::string record;
   while (true) {
     const StatusOr<bool> more = reader->Next(record);
-    // Only an end that is missing is forgiven: a checksum that is wrong in the middle says that the rest is in doubt.
+    // Only a truncated end is tolerated: after a wrong checksum in the middle, the rest cannot be trusted.
     if (!more.ok() && reader->cut_off() && reader->record() > 0) break;
     if (!more.ok()) return more.status();
     if (!*more) break;

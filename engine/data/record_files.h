@@ -10,12 +10,12 @@
 
 namespace rivulet {
 
-// The files that match, as a shell has it ("part-*.tfrecord"), in byte order of their names whatever the locale;
-// indices beside them (record_index.h) are none. A file of the very name stands for itself. NOT_FOUND: there is none.
+// The files that match a shell pattern ("part-*.tfrecord"), in byte order of their names in any locale, without their
+// indices (record_index.h). A file with exactly this name matches alone. NOT_FOUND: no match.
 StatusOr<std::vector<std::string>> RecordFilesMatching(const std::string& pattern);
-bool IsFilePattern(const std::string& path);  // has characters that stand for others
+bool IsFilePattern(const std::string& path);  // has wildcard characters
 
-// Their records, those of the first file first. Errors as Dataset::Open.
+// Opens their records, in the order of files. Errors as Dataset::Open.
 StatusOr<std::shared_ptr<const Dataset>> OpenRecordsMatching(const std::string& pattern);
 
 }  // namespace rivulet

@@ -28,18 +28,18 @@ uint64_t Get(std::string_view bytes, size_t offset, size_t count) {
   return value;
 }
 
-// A file that is no index of ours is kept apart from one that is stale: the one is never written over.
+// A file that is not an index is distinguished from an outdated index: it is never overwritten.
 enum class Kept { kNothing, kUsable, kStale, kForeign };
 
 // Reads the index file at `path`, if it is one and belongs to the data file.
 Kept Load(const std::string& path, const IndexKey& key, std::vector<uint64_t>& offsets) {
-  const auto file = MappedFile::Open(path);  // refuses what could block
+  const auto file = MappedFile::Open(path);  // refuses files that could block
   if (!file.ok()) return file.status().code() == absl::StatusCode::kNotFound ? Kept::kNothing : Kept::kForeign;
   std::string bytes(std::min<size_t>((*file)->size(), kMagic.size()), '\0');
   const auto writable = [&] { return std::as_writable_bytes(std::span(bytes.data(), bytes.size())); };
   if (!(*file)->Copy(0, writable())) return Kept::kStale;
   if (!IsIndex(bytes)) return Kept::kForeign;
-  // No file has more records than frames fit in it.
+  // A file cannot have more records than frames fit in it.
   if ((*file)->size() > kHeaderBytes + kCrcBytes + key.file_bytes / kRecordFrameBytes * 8) return Kept::kStale;
   bytes.resize((*file)->size());
   if (!(*file)->Copy(0, writable())) return Kept::kStale;
@@ -49,7 +49,7 @@ Kept Load(const std::string& path, const IndexKey& key, std::vector<uint64_t>& o
   return Kept::kUsable;
 }
 
-// Whole or not at all, but without a sync: an index that a crash loses or tears fails its checksum and is made again.
+// Atomic but without a sync: an index damaged by a crash fails its checksum and is built again.
 Status Store(FileSystem& fs, const std::string& path, const std::string& bytes) {
   const std::string temporary = TemporaryNameOf(path);
   RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, fs.Create(temporary));
@@ -60,8 +60,8 @@ Status Store(FileSystem& fs, const std::string& path, const std::string& bytes) 
   return status;
 }
 
-// By the digest of the real path, so that data on a read-only disk have an index too, and two names of one file share
-// it.
+// Named by the digest of the real path, so that data on a read-only disk can have an index too, and two names of one
+// file share it.
 std::string CachePath(const std::string& data_path, const std::string& cache_folder) {
   if (cache_folder.empty()) return "";
   std::error_code error;
@@ -72,10 +72,10 @@ std::string CachePath(const std::string& data_path, const std::string& cache_fol
 
 }  // namespace
 
-// Size and time alone do not tell: a copy may keep the time, and a file may be written again within its resolution.
-// Hashing all of it would cost what the index is to save. 64 blocks spread over the file are read in any case within
-// milliseconds, and any rewriting of records shifts what lies in them; a change that keeps size, time and all samples
-// is still found when a record's checksum is read.
+// Size and time are not sufficient: a copy may keep the time, and a file may be rewritten within the clock's
+// resolution. Hashing everything would cost what the index saves. Reading 64 blocks spread over the file takes
+// milliseconds, and rewriting records changes their contents. A change that keeps size, time and all samples is still
+// found by a record's checksum.
 StatusOr<IndexKey> MakeIndexKey(const MappedFile& file) {
   constexpr uint64_t kBlocks = 64, kBlockBytes = 4096;
   IndexKey key{file.size(), file.modified_nanoseconds(), 0};
@@ -117,8 +117,8 @@ std::string EncodeIndex(const IndexKey& key, const std::vector<uint64_t>& offset
   return out;
 }
 
-// Every offset is checked, as an index is a file that anybody may have written: no record may begin where the frame
-// before it has not ended, or reach beyond the data.
+// Checks every offset, because indices are not trusted: no record may start before the previous frame ends, or extend
+// beyond the data.
 StatusOr<std::vector<uint64_t>> DecodeIndex(std::string_view bytes, const IndexKey& key) {
   if (bytes.size() < kHeaderBytes + kCrcBytes || !IsIndex(bytes)) return DataLoss("not an index");
   const size_t body = bytes.size() - kCrcBytes;
@@ -142,7 +142,7 @@ StatusOr<std::vector<uint64_t>> DecodeIndex(std::string_view bytes, const IndexK
   return offsets;
 }
 
-// Only headers are read, so that indexing costs one page per record at most and not the whole of the data.
+// Reads only headers, so indexing costs at most one page per record instead of all data.
 StatusOr<std::vector<uint64_t>> ScanRecords(const MappedFile& file) {
   std::vector<uint64_t> offsets;
   uint64_t offset = 0;
@@ -176,8 +176,8 @@ std::string DefaultCacheFolder() {
   return "";
 }
 
-// Beside the file first, where others find it too; then in the cache of this user. If neither can be written the index
-// is made again each time, which is slower and no error.
+// First beside the file, for all users; then in this user's cache. If neither is writable, the index is built each
+// time, which is slower but no error.
 StatusOr<std::vector<uint64_t>> LoadOrBuildIndex(const MappedFile& file, FileSystem& fs,
                                                  const std::string& cache_folder) {
   RIVULET_ASSIGN_OR_RETURN(const IndexKey key, MakeIndexKey(file));

@@ -14,7 +14,7 @@
 
 namespace rivulet {
 
-// What an index was made from.
+// The state of the data file for which an index was made.
 struct IndexKey {
   uint64_t file_bytes = 0;
   int64_t modified_nanoseconds = 0;
@@ -22,23 +22,23 @@ struct IndexKey {
   bool operator==(const IndexKey&) const = default;
 };
 
-// DATA_LOSS when the file shrank.
+// DATA_LOSS: the file shrank.
 StatusOr<IndexKey> MakeIndexKey(const MappedFile& file);
 
 std::string EncodeIndex(const IndexKey& key, const std::vector<uint64_t>& offsets);
-// DATA_LOSS: damaged or not an index. FAILED_PRECONDITION: made from another content than `key`'s.
+// DATA_LOSS: damaged or not an index. FAILED_PRECONDITION: made for a different state than `key`.
 StatusOr<std::vector<uint64_t>> DecodeIndex(std::string_view bytes, const IndexKey& key);
-bool IsIndex(std::string_view head);  // the first bytes of an index file
+bool IsIndex(std::string_view head);  // tests the first bytes of a file
 
-// Walks the frames of a plain file, checking the checksum of every length but not of the data. Errors as in tfrecord.h.
+// Reads the frames of a plain file, verifying the checksums of lengths but not of data. Errors as in tfrecord.h.
 StatusOr<std::vector<uint64_t>> ScanRecords(const MappedFile& file);
 
 // "$XDG_CACHE_HOME/rivulet", else "$HOME/.cache/rivulet", else "": no cache.
 std::string DefaultCacheFolder();
 
-// The index from the sidecar or the cache; otherwise scanned, and kept in the first of the two that can be written. A
-// sidecar's name that holds anything but an index is left alone. Errors are ScanRecords's: without a place to keep it
-// the index is simply made again next time.
+// The index from the sidecar or the cache; otherwise scans, and stores it in the first of the two that is writable. A
+// foreign file with a sidecar's name is never overwritten. Errors as in ScanRecords: an index that cannot be stored is
+// simply built again next time.
 StatusOr<std::vector<uint64_t>> LoadOrBuildIndex(const MappedFile& file, FileSystem& fs,
                                                  const std::string& cache_folder);
 

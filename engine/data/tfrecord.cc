@@ -20,8 +20,8 @@ void AppendLittleEndian(uint64_t value, size_t count, std::string& out) {
   for (size_t i = 0; i < count; ++i) out.push_back(static_cast<char>(value >> (8 * i)));
 }
 
-// What the bytes where a record's header should be look like, and what reads it; "" where nobody knows. Random bytes
-// look like text once in about 300,000 times.
+// Describes bytes found in place of a record's header, and a tool that reads them; "" if unknown. Random bytes look
+// like text about once in 300,000 times.
 std::string_view WhatElse(std::string_view head) {
   const auto is = [&](std::string_view magic) { return head.starts_with(magic); };
   if (is("PK\x03\x04")) return "; it looks like a ZIP archive: rivulet data import numpy reads .npz";
@@ -85,8 +85,8 @@ StatusOr<std::unique_ptr<MappedFile>> OpenRecordFile(const std::string& path) {
   return Annotate(file.status(), reached ? RecordPlace(path, 0, 0) : path);
 }
 
-// The checksum of the first length decides first: a plain file may begin with any length, also with one whose bytes
-// look like GZIP's.
+// First checks the checksum of the first length: a plain file
+// may start with any length, even one that looks like GZIP.
 StatusOr<Compression> DetectRecordCompression(const MappedFile& file) {
   std::byte head[kRecordHeaderBytes] = {};
   const auto bytes = static_cast<size_t>(std::min<uint64_t>(file.size(), sizeof(head)));
@@ -106,7 +106,7 @@ StatusOr<std::unique_ptr<RecordReader>> RecordReader::Open(const std::string& pa
   return std::unique_ptr<RecordReader>(new RecordReader(std::move(file), compression, unpacked_bound));
 }
 
-// After an error nothing more is read: where one frame is damaged, nobody knows where the next begins.
+// After an error nothing more is read: after a damaged frame, the start of the next is unknown.
 StatusOr<bool> RecordReader::Next(std::string& data) {
   if (done_) return false;
   offset_ = next_offset_;
@@ -115,7 +115,7 @@ StatusOr<bool> RecordReader::Next(std::string& data) {
   const Status status = ReadRecord(data, end);
   if (!status.ok()) {
     done_ = true;
-    // Within its last page a file that shrank reads as zeros, which looks like damage.
+    // Within its last page, a file that shrank reads as zeros, which looks like damage.
     const bool shrank = file_->CurrentSize() < file_->size();
     return Annotate(shrank ? ReadFault(*file_) : status, Where());
   }
@@ -148,7 +148,7 @@ Status RecordReader::ReadRecord(std::string& data, bool& end) {
         length, remaining, Name(compression_), file_->size());
   }
 
-  // A length is a claim: memory follows the bytes that really come, at most twice as much.
+  // The length is not trusted: memory grows with the bytes that were really read, by at most a factor of two.
   size_t filled = 0;
   if (data.size() > length) data.resize(length);
   while (filled < length) {
@@ -185,7 +185,7 @@ StatusOr<std::unique_ptr<RecordWriter>> RecordWriter::Create(FileSystem& fs, con
 
 RecordWriter::~RecordWriter() {
   file_.reset();
-  if (!temporary_.empty()) (void)fs_.Remove(temporary_);  // nothing to tell: the caller has the error that led here
+  if (!temporary_.empty()) (void)fs_.Remove(temporary_);  // the caller already has the first error
 }
 
 Status RecordWriter::Append(std::string_view data) {
@@ -200,7 +200,7 @@ Status RecordWriter::Flush() {
   return status;
 }
 
-// Finish and Publish are apart so that many files can be made whole first and then appear together.
+// Finish and Publish are separate, so that many files can be completed first and then appear together.
 Status RecordWriter::Finish() {
   RIVULET_RETURN_IF_ERROR(Flush());
   buffer_ = std::string();  // many finished writers may wait for their Publish
@@ -209,7 +209,7 @@ Status RecordWriter::Finish() {
 }
 
 Status RecordWriter::Publish(bool sync_folder) {
-  if (temporary_.empty()) return absl::OkStatus();  // written into what is no regular file
+  if (temporary_.empty()) return absl::OkStatus();  // written to something other than a regular file
   RIVULET_RETURN_IF_ERROR(fs_.Rename(temporary_, path_));
   temporary_.clear();
   return sync_folder ? fs_.SyncFolder(FolderOf(path_)) : absl::OkStatus();

@@ -1,7 +1,7 @@
 // TFRecord files, byte for byte as TensorFlow writes them. A record is
 //   length of the data (u64) ‖ masked CRC-32C of the length (u32) ‖ data ‖ masked CRC-32C of the data (u32),
 //   little-endian.
-// The whole file may be packed with GZIP or ZLIB; the reader recognises the compression by the first bytes.
+// The whole file may be compressed with GZIP or ZLIB; the reader detects this by the first bytes.
 //
 // Every error reads "FILE: record N at byte B: REASON". N counts from 0, and B is the start of the record in the
 // (unpacked) stream. A missing file reads "FILE: no such file". DATA_LOSS: damage; INVALID_ARGUMENT: not a regular
@@ -28,8 +28,8 @@ inline constexpr size_t kRecordFrameBytes = kRecordHeaderBytes + kRecordFooterBy
 // "FILE: record N at byte B"
 std::string RecordPlace(std::string_view path, int64_t record, uint64_t offset);
 
-// The pieces that readers share; their messages do not yet say the place.
-// The length in a frame's header. DATA_LOSS: its checksum is wrong.
+// Functions shared by readers; their messages do not contain the place yet. Returns the length in a frame's header.
+// DATA_LOSS: its checksum is wrong.
 StatusOr<uint64_t> DecodeRecordHeader(const std::byte (&header)[kRecordHeaderBytes]);
 // DATA_LOSS unless data of `length` bytes and their checksum fit in the `remaining` bytes of the file.
 Status CheckRecordFits(uint64_t length, uint64_t remaining);
@@ -38,21 +38,21 @@ void AppendRecordFrame(std::string_view data, std::string& out);
 
 // MappedFile::Open with this file's messages.
 StatusOr<std::unique_ptr<MappedFile>> OpenRecordFile(const std::string& path);
-// kNone whenever the first bytes are a valid frame header.
+// kNone if the first bytes are a valid frame header.
 StatusOr<Compression> DetectRecordCompression(const MappedFile& file);
 
-// Reads a file from its beginning to its end, checking every checksum. Not thread-safe.
+// Reads a file from start to end, verifying every checksum. Not thread-safe.
 class RecordReader {
  public:
   // `unpacked_bound` 0: DefaultUnpackedBound.
   static StatusOr<std::unique_ptr<RecordReader>> Open(const std::string& path, uint64_t unpacked_bound = 0);
-  // The next record's data; false at the end. After an error the reader is at its end.
+  // Reads the next record's data; returns false at the end. After an error the reader is at its end.
   StatusOr<bool> Next(std::string& data);
 
   int64_t record() const { return record_; }              // of the last Next; -1 before
-  uint64_t offset() const { return offset_; }             // where that record begins
-  uint64_t stream_bytes() const { return next_offset_; }  // read so far, frames included
-  bool cut_off() const { return cut_off_; }               // the last Next's error is that the file ends within a record
+  uint64_t offset() const { return offset_; }             // start of that record
+  uint64_t stream_bytes() const { return next_offset_; }  // bytes read so far, including frames
+  bool cut_off() const { return cut_off_; }               // the last Next failed because the file ends within a record
   uint64_t file_position() const { return stream_->FilePosition(); }
   uint64_t file_bytes() const { return file_->size(); }
   Compression compression() const { return compression_; }
@@ -70,8 +70,8 @@ class RecordReader {
   bool done_ = false, cut_off_ = false;
 };
 
-// Writes a plain file: to a temporary name beside `path`, which takes its place in Finish and leaves nothing behind
-// without it. Not thread-safe. Errors are the file system's.
+// Writes a plain file: under a temporary name beside `path`, renamed by Publish; without Publish no file remains. Not
+// thread-safe. Errors are the file system's.
 class RecordWriter {
  public:
   static StatusOr<std::unique_ptr<RecordWriter>> Create(FileSystem& fs, const std::string& path);
@@ -80,8 +80,8 @@ class RecordWriter {
   RecordWriter& operator=(const RecordWriter&) = delete;
 
   Status Append(std::string_view data);
-  // Writes the rest, syncs and closes; only Publish is left, which renames and syncs the folder. Two calls, so that a
-  // set of files can be complete before the first of them appears; `sync_folder` false where a later Publish syncs it.
+  // Finish writes the rest, syncs and closes the file; Publish renames it and syncs the folder. They are separate, so
+  // that a set of files can be complete before the first appears; `sync_folder` false if a later Publish syncs it.
   Status Finish();
   Status Publish(bool sync_folder = true);
   int64_t records() const { return records_; }

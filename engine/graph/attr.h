@@ -21,6 +21,6 @@ struct FunctionRef {
 using AttrValue = std::variant<int64_t, float, bool, std::string, DType, Shape, Tensor, FunctionRef,
                                std::vector<int64_t>, std::vector<float>, std::vector<bool>, std::vector<std::string>,
                                std::vector<DType>, std::vector<Shape>, std::vector<FunctionRef>>;
-using AttrMap = std::map<std::string, AttrValue>;  // ordered: serialisation is canonical
+using AttrMap = std::map<std::string, AttrValue>;  // ordered, so that serialisation is canonical
 
 }  // namespace rivulet

@@ -1,4 +1,4 @@
-// Attributes of a node: inferred from its inputs, defaulted, checked.
+// Attributes of a node: inference from its inputs, defaults, checks.
 #include <algorithm>
 
 #include "engine/base/join.h"
@@ -119,14 +119,14 @@ const T* Find(const AttrMap& attrs, const std::string& name) {
   return found == attrs.end() ? nullptr : std::get_if<T>(&found->second);
 }
 
-// How many inputs each argument takes, when `total` inputs are given; number attributes found on the way are filled in.
-// A node is given a flat list of inputs, and an op may take several lists. One open length follows from the others and
-// the total; two do not, and guessing between them would build another node than was meant.
+// Computes the length of each argument for `total` inputs, and sets number attributes found on the way. A node has a
+// flat list of inputs, and an op may have several lists. One unknown length follows from the others and the total; two
+// do not, and a guess could build another node than intended.
 StatusOr<std::vector<size_t>> ArgumentLengths(const OpDef& op, std::string_view where, size_t total, AttrMap& attrs) {
   std::vector<size_t> lengths(op.inputs.size(), 1);
   size_t known = 0;
   size_t open_arguments = 0;
-  std::string open;  // the one attribute whose length the inputs must tell
+  std::string open;  // the single attribute whose length depends on the inputs
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     const ArgDef& arg = op.inputs[i];
     const std::string& name = arg.number_attr.empty() ? arg.type_list_attr : arg.number_attr;
@@ -164,8 +164,8 @@ StatusOr<std::vector<size_t>> ArgumentLengths(const OpDef& op, std::string_view 
 
 }  // namespace
 
-// What the inputs tell need not be said: the types of most ops follow from their inputs. What is said as well must
-// agree, since it may have been written by somebody who believed something else of the inputs.
+// Attributes that follow from the inputs may be omitted: the types of most ops follow from their inputs. If stated,
+// they must agree, because the author may have expected other inputs.
 Status ResolveAttributes(const OpDef& op, std::string_view where, std::span<const DType> input_types, AttrMap& attrs) {
   RIVULET_ASSIGN_OR_RETURN(const std::vector<size_t> lengths, ArgumentLengths(op, where, input_types.size(), attrs));
   size_t next = 0;
@@ -202,8 +202,8 @@ Status ResolveAttributes(const OpDef& op, std::string_view where, std::span<cons
       return InvalidArgument("{}: lacks the attribute '{}' ({})", where, def.name, KindName(def.kind));
     }
   }
-  // A name with "_" is a note that travels with the node; any other must be the op's, as a misspelt attribute would
-  // silently leave its default.
+  // Names with "_" are free annotations; all others must be the op's, because a misspelt attribute would silently keep
+  // its default.
   for (const auto& [name, value] : attrs) {
     if (name.starts_with('_') || op.FindAttr(name) != nullptr) continue;
     std::vector<std::string> known;

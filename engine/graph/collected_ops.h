@@ -1,5 +1,5 @@
-// Staging area for the ops of a library during loading. They are registered only once all of them are known to fit
-// (engine/program/op_library.h).
+// Staging area for the ops of a library during loading. They are registered only once all of them have passed the
+// checks (engine/program/op_library.h).
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace rivulet::internal {
 
-// Of the calling thread; null, as nearly always, means the registry.
+// For the calling thread; null, as almost always, means the registry.
 std::vector<OpDef>*& CollectedOps();
 
 }  // namespace rivulet::internal

@@ -14,9 +14,9 @@ constexpr std::string_view kColocation = "loc:@";
 
 }  // namespace
 
-// Variables keep their names under any prefix, because a name is what makes two handles one variable: two graphs that
-// are joined share state by it. What has effects waits for control_roots, and the rest need not, since it can only
-// matter through what has.
+// Variables keep their names under any prefix, because the name identifies a variable: joined graphs share state by
+// it. Nodes with side effects wait for control_roots; others need not, because they matter only through nodes with
+// effects.
 Status ImportInto(Graph& into, const Graph& from, std::string_view prefix, std::span<Node* const> control_roots,
                   std::map<std::string, std::string>* new_names,
                   const std::map<std::string, Output, std::less<>>& instead) {
@@ -32,7 +32,7 @@ Status ImportInto(Graph& into, const Graph& from, std::string_view prefix, std::
     all.push_back(node.get());
   }
   std::vector<Output> copies(from.nodes().size());
-  std::vector<bool> waits(from.nodes().size());  // by id: runs after control_roots
+  std::vector<bool> waits(from.nodes().size());  // by id: whether it runs after control_roots
   const auto at = [](const auto& list, const Node* node) { return list[static_cast<size_t>(node->id())]; };
   for (Node* node : from.TopologicalOrder(all)) {
     if (const auto other = instead.find(node->name()); other != instead.end()) {
@@ -53,14 +53,14 @@ Status ImportInto(Graph& into, const Graph& from, std::string_view prefix, std::
     }
     const bool handle = node->type() == "VarHandleOp";
     if (handle) spec.attrs["shared_name"] = std::string(VariableName(*node));
-    // Names the node whose draws this one repeats.
+    // Renames the node whose draws this one repeats.
     if (const std::string* first = node->FindAttr<std::string>("_random_of"); first != nullptr)
       spec.attrs["_random_of"] = renamed(*first);
     if (node->op().stateful && !handle && !waiting) {
       spec.control_inputs.insert(spec.control_inputs.end(), control_roots.begin(), control_roots.end());
       waiting = true;
     }
-    // Colocated with a node of `from`: with its copy.
+    // If colocated with a node of `from`, refers to its copy.
     if (const auto groups = spec.attrs.find("_class"); groups != spec.attrs.end()) {
       if (auto* list = std::get_if<std::vector<std::string>>(&groups->second)) {
         for (std::string& group : *list)

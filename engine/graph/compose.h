@@ -11,20 +11,20 @@
 
 namespace rivulet {
 
-// Copies every node of `from` into `into`, named "<prefix>/<name>" (an empty prefix leaves names as they are).
-// Variables keep their names: a VarHandleOp without shared_name gets its old node name as shared_name. Nodes that read
-// or change state (variables, random numbers) wait for `control_roots` (nodes of `into`), so that the copy runs after
-// them; the handles themselves, constants, placeholders and what is computed from these alone wait for nothing.
-// `new_names` (optional) receives old node name → new one.
-// A node of one output that `instead` names is not copied: what it gave comes from that output of `into`. So two copies
-// share their placeholders, or take their variables from other places.
-// ALREADY_EXISTS: a name is taken in `into`; nothing has been copied then. INVALID_ARGUMENT: a prefix that is no name,
-// or what `instead` gives does not fit where it is used.
+// Copies every node of `from` into `into`, named "<prefix>/<name>" (an empty prefix keeps names). Variables keep their
+// names: a VarHandleOp without shared_name gets its old node name as shared_name. Nodes that read or change state
+// (variables, random numbers) wait for `control_roots` (nodes of `into`), so that the copy runs after them. Handles,
+// constants, placeholders and nodes computed from these alone do not wait. `new_names` (optional) receives old node
+// name → new name.
+// A node with one output that `instead` names is not copied: that output of `into` replaces it. So two copies can share
+// their placeholders, or use other variables.
+// ALREADY_EXISTS: a name is taken in `into`; nothing is copied then. INVALID_ARGUMENT: an invalid prefix, or a
+// replacement that does not fit its consumers.
 Status ImportInto(Graph& into, const Graph& from, std::string_view prefix, std::span<Node* const> control_roots = {},
                   std::map<std::string, std::string>* new_names = nullptr,
                   const std::map<std::string, Output, std::less<>>& instead = {});
 
-// A copy of what `targets` need, names kept.
+// A copy of the nodes that `targets` need, with their names.
 StatusOr<Graph> Subgraph(const Graph& graph, std::span<Node* const> targets);
 
 }  // namespace rivulet

@@ -1,4 +1,4 @@
-// Values that shape functions ask for while a graph is built.
+// Values that shape functions request while a graph is built.
 #include "engine/graph/inference.h"
 #include "engine/graph/symbolic_values.h"
 

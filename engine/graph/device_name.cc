@@ -6,7 +6,7 @@
 namespace rivulet {
 namespace {
 
-// More is no name of anybody's; it bounds what an error repeats.
+// Longer than any real name; limits the text that errors repeat.
 constexpr size_t kMaxLength = 512;
 
 bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
@@ -17,7 +17,7 @@ bool EqualsIgnoringCase(std::string_view text, std::string_view lower) {
                             [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b; });
 }
 
-// One name being read; `text` is the whole, for errors.
+// Parser of one name; `text` is the whole name, for errors.
 class Parser {
  public:
   explicit Parser(std::string_view text) : text_(text) {}
@@ -40,7 +40,7 @@ class Parser {
   }
 
  private:
-  // Bytes that are no text would spoil the sentence they are quoted in.
+  // Bytes that are not text are replaced in messages.
   std::string Shown() const { return Shown(text_); }
   static std::string Shown(std::string_view text) {
     std::string shown(text);

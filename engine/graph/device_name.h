@@ -18,7 +18,7 @@
 
 namespace rivulet {
 
-// What is not set may be anything: a constraint. With everything set it is one device.
+// A constraint: unset parts may have any value. With all parts set it is one device.
 struct DeviceName {
   std::optional<std::string> job;
   std::optional<int> replica, task;
@@ -33,21 +33,21 @@ struct DeviceName {
   std::string ToString() const;
 };
 
-// INVALID_ARGUMENT: the part that is wrong, and what may stand there.
+// INVALID_ARGUMENT: names the wrong part, and the allowed forms.
 StatusOr<DeviceName> ParseDeviceName(std::string_view text);
 
-// True when every part that `pattern` states is stated and the same in `name`: the pattern describes all that `name`
-// does.
+// Whether every part of `pattern` is set to the same
+// value in `name`: `name` is at least as specific.
 bool IsSpecificationOf(const DeviceName& pattern, const DeviceName& name);
 
-// True when some device fits both: no part is stated by both and differs.
+// Returns true if some device matches both: no part is set to different values.
 bool AreCompatible(const DeviceName& a, const DeviceName& b);
 
-// Both constraints at once. INVALID_ARGUMENT names the part they differ in. With `soft` a difference in type or number
-// is no error: the merged constraint leaves the device (or its number) open then.
+// Combines both constraints. INVALID_ARGUMENT names the part in which they differ. With `soft`, a difference in type or
+// number is not an error: the result leaves the device (or its number) open.
 StatusOr<DeviceName> MergeDevices(const DeviceName& a, const DeviceName& b, bool soft = false);
 
-// Device scopes: what `inner` states wins over `outer`, part by part, as nested tf.device blocks.
+// Nested device scopes: parts of `inner` override those of `outer`, as in nested tf.device blocks.
 DeviceName OverrideDevice(const DeviceName& outer, const DeviceName& inner);
 
 }  // namespace rivulet

@@ -12,8 +12,8 @@ namespace {
 constexpr size_t kMaxTerms = 32;
 constexpr size_t kMaxDegree = 8;
 
-// Lexicographic by exponents, the largest first: an order that a product with another monomial keeps, as long division
-// needs it. In sorted lists the smaller symbol is the larger exponent, and a list comes before its own beginning.
+// Lexicographic by exponents, the largest first: an order that multiplication by a monomial preserves, which long
+// division needs. In sorted lists the smaller symbol is the larger exponent, and a list precedes its own prefixes.
 bool Precedes(const std::vector<int>& a, const std::vector<int>& b) {
   const auto [in_a, in_b] = std::ranges::mismatch(a, b);
   if (in_a == a.end()) return false;

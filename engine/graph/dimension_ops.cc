@@ -11,7 +11,7 @@ Value Truth(bool value) { return Dimension(value ? 1 : 0); }
 
 Value Quotient(const Dimension& a, const Dimension& b, bool down) {
   if (down || !a.IsNumber() || !b.IsNumber()) {
-    // Rounding towards zero is rounding down where nothing is below zero.
+    // Rounding towards zero equals rounding down if nothing is negative.
     const bool positive = a.Least().value_or(-1) >= 0 && b.Least().value_or(-1) > 0;
     const Value whole = a.Over(b);
     if (down || positive) return whole;

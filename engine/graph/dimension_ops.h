@@ -9,7 +9,7 @@
 
 namespace rivulet {
 
-// What can be said of a - b: its bounds, which are equal where it is a number.
+// The bounds of a - b, which are equal if it is a number.
 struct Difference {
   std::optional<int64_t> least, most;
   bool AtLeast(int64_t bound) const { return least && *least >= bound; }
@@ -17,11 +17,11 @@ struct Difference {
 };
 Difference Between(const Dimension& a, const Dimension& b);
 
-// 1 or 0 where one of both is so for every size.
+// 1 if `yes`, 0 if `no`, nullopt if neither is true for every size.
 std::optional<Dimension> Decided(bool yes, bool no);
 
-// What the binary op `op` makes of two elements: arithmetic, division and remainder, maximum and minimum, comparisons
-// and logic. nullopt: it depends on the sizes, or there is no such op here.
+// The result of the binary op `op` on two elements: arithmetic, division and remainder, maximum and minimum,
+// comparisons and logic. nullopt: it depends on the sizes, or the op is not supported here.
 std::optional<Dimension> Combined(std::string_view op, const Dimension& a, const Dimension& b);
 
 }  // namespace rivulet

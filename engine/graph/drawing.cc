@@ -7,7 +7,7 @@ namespace {
 
 constexpr int64_t kDrawnElements = 1024;
 
-// A quoted string of DOT.
+// A quoted string in DOT.
 std::string Quoted(std::string_view text) {
   std::string quoted = "\"";
   for (const char c : text) {

@@ -1,4 +1,4 @@
-// Elements that ops compute from those of their inputs: constants, sizes, arithmetic, comparisons, reductions.
+// Elements that ops compute from their inputs' elements: constants, sizes, arithmetic, comparisons, reductions.
 #include <algorithm>
 
 #include "engine/graph/dimension_ops.h"
@@ -40,7 +40,7 @@ class Computer {
  private:
   const Elements* In(size_t i) const { return i < rule_.inputs.size() ? rule_.inputs[i] : nullptr; }
 
-  // The element of input i that is broadcast to element `flat` of the output; nullptr: there is none.
+  // The element of input i that is broadcast to element `flat` of the output; nullptr: unknown.
   const Dimension* Broadcast(size_t i, int64_t flat) const {
     const Elements* const source = In(i);
     if (source == nullptr || source->shape.rank() > rule_.shape.rank()) return nullptr;
@@ -122,7 +122,7 @@ class Computer {
     return values;
   }
 
-  // Of constants of another type, such as the limits of a range that a model casts from a float.
+  // For constants of another type, such as the limits of a range that a model casts from a float.
   MaybeElements CastConstant() const {
     const Node* from = rule_.node.input(0).node;
     while (from->type() == "Identity") from = from->input(0).node;
@@ -157,7 +157,7 @@ class Computer {
         values.push_back(x.Times(x));
       } else if (op_ == "LogicalNot") {
         values.push_back(x.IsNumber() ? TruthOf(x.number() == 0) : std::nullopt);
-      } else if (op_ == "Cast") {  // to bool; others are moves
+      } else if (op_ == "Cast") {  // to bool; other casts are moves
         values.push_back(Decided(d.AtLeast(1) || d.AtMost(-1), d.AtLeast(0) && d.AtMost(0)));
       } else if (op_ == "Sign") {
         values.push_back(d.AtLeast(1)                  ? Value(1)
@@ -179,7 +179,7 @@ class Computer {
     return op_ == "All" ? "LogicalAnd" : "LogicalOr";
   }
 
-  // Over all axes, which is what shape arithmetic does; a vector over its one.
+  // Over all axes, the usual case in shape arithmetic; or a vector over its axis.
   MaybeElements Reduced() const {
     if (In(0) == nullptr || In(1) == nullptr || count_ != 1) return std::nullopt;
     const Elements& x = *In(0);

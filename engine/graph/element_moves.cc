@@ -1,5 +1,5 @@
-// Elements that ops take from place to place: the value of each element of the output is that of an element of an
-// input, by its index.
+// Elements that ops move: each element of the output
+// has the value of an input's element, by its index.
 #include <algorithm>
 #include <numeric>
 
@@ -50,7 +50,7 @@ class Mover {
 
  private:
   const Elements* In(size_t i) const { return i < rule_.inputs.size() ? rule_.inputs[i] : nullptr; }
-  // The numbers of input i; nullopt where one of its elements is none.
+  // The numbers of input i; nullopt if one of its elements is not a number.
   std::optional<Indices> Numbers(size_t i) const {
     const Elements* const elements = In(i);
     if (elements == nullptr || !std::ranges::all_of(elements->values, &Dimension::IsNumber)) return std::nullopt;
@@ -71,7 +71,7 @@ class Mover {
     const int64_t* value = node_.FindAttr<int64_t>(name);
     return value == nullptr ? 0 : *value;
   }
-  // The output's elements, each by its place that `from` turns into one of input i.
+  // The output's elements; `from` maps each index to an index of input i.
   template <typename From>
   MaybeElements Taken(size_t i, const From& from) const {
     const Elements* const source = In(i);
@@ -110,7 +110,7 @@ class Mover {
         part = static_cast<size_t>(along);
         place.erase(place.begin() + *axis);
       } else {
-        // Sizes of the parts are known even where their elements are not.
+        // Sizes of the parts may be known even if their elements are not.
         while (part < parts) {
           const Shape& shape = In(part) != nullptr ? In(part)->shape : node_.input(static_cast<int>(part)).shape();
           if (!shape.IsFullyKnown() || shape.rank() != rank) return std::nullopt;
@@ -156,7 +156,7 @@ class Mover {
     });
   }
 
-  // Along each axis a first place and a step, or one place that disappears: the masks as TensorFlow reads them.
+  // Along each axis a start and a step, or one index that removes the axis: the masks as in TensorFlow.
   MaybeElements Strided() const {
     const std::optional<Indices> strides = Numbers(3);
     const Elements *const begins = In(1), *const ends = In(2);
@@ -233,7 +233,7 @@ class Mover {
     });
   }
 
-  // Each axis of the source as often as it fits, from the last one on.
+  // Repeats each axis of the source as often as it fits, from the last one on.
   MaybeElements Repeated(size_t source) const {
     const std::span<const int64_t> whole =
         In(source) == nullptr ? std::span<const int64_t>() : In(source)->shape.dims();

@@ -1,7 +1,7 @@
-// Sizes of a node's outputs as expressions in those of its inputs, for every op and without a rule for any: its shape
-// function is asked at points at which each symbol has a number, and the polynomial through the answers is the size,
-// provided that it gives the answers at two more points. A size that is no such polynomial, as that behind a stride, is
-// a symbol of its own.
+// Sizes of a node's outputs as expressions in its inputs' sizes, without a rule for any
+// op. The op's shape function is evaluated at points where each symbol has a number. The
+// polynomial through the results is the size, if it is also correct at two further points.
+// A size that is no such polynomial, such as one after a stride, gets a new symbol.
 #include <algorithm>
 #include <map>
 
@@ -11,9 +11,9 @@
 namespace rivulet {
 namespace {
 
-constexpr size_t kMaxSymbolsPerNode = 4;  // of one node: the points are the subsets of its symbols
+constexpr size_t kMaxSymbolsPerNode = 4;  // limit for one node: the points are the subsets of its symbols
 
-// A node as its shape function sees it at one point.
+// A node as seen by its shape function at one point.
 class PointInference final : public InferenceContext {
  public:
   PointInference(const Node& node, std::vector<Shape> shapes, std::vector<std::optional<Tensor>> values)
@@ -41,7 +41,7 @@ class PointInference final : public InferenceContext {
   std::vector<Shape> outputs_;
 };
 
-// What a node takes, in expressions.
+// The inputs of a node, as expressions.
 struct SymbolicInputs {
   std::vector<std::optional<std::vector<Dimension>>> sizes;
   std::vector<const Elements*> values;
@@ -86,12 +86,12 @@ std::optional<std::vector<Shape>> ShapesAt(const Node& node, const SymbolicInput
   return context.outputs();
 }
 
-// The polynomial, linear in each symbol, whose values at base + each subset of the symbols are `values`, in the order
-// of the subsets as binary numbers: Newton's form, expanded.
+// The polynomial, linear in each symbol, whose values at base + each subset of the symbols are `values`, ordered by
+// subsets as binary numbers: Newton's form, expanded.
 std::optional<Dimension> Through(std::vector<int64_t> values, std::span<const int> symbols,
                                  std::span<const int64_t> base) {
   const size_t points = values.size();
-  for (size_t i = 0; i < symbols.size(); ++i)  // differences along one symbol after the other
+  for (size_t i = 0; i < symbols.size(); ++i)  // differences along each symbol in turn
     for (size_t subset = 0; subset < points; ++subset)
       if ((subset >> i & 1) != 0) values[subset] -= values[subset ^ (size_t{1} << i)];
   Dimension sum;
@@ -137,14 +137,14 @@ void SymbolicValues::FollowOp(const Node& node, Facts& facts) {
     if (!value) continue;
     std::vector<int> more = symbols;
     for (const Dimension& element : value->values) element.AddSymbols(more);
-    // An element that may be anything has no point that stands for it.
+    // No point represents an element with arbitrary values.
     if (more.size() > kMaxSymbolsPerNode || std::ranges::any_of(more, [](int symbol) { return symbol % 2 != 0; }))
       continue;
     symbols = std::move(more);
     inputs.values[i] = &*value;
   }
 
-  // Points far from 0, so that no window is larger than its image, and of different remainders.
+  // Points far from 0, so that windows fit their images, and with different remainders.
   std::vector<int64_t> base(symbols_.size(), 1), second = base, third = base;
   for (size_t i = 0; i < symbols.size(); ++i) {
     const auto at = static_cast<size_t>(symbols[i]) / 2;

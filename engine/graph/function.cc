@@ -39,7 +39,7 @@ StatusOr<std::shared_ptr<const Function>> Function::Create(std::string name, Gra
   if (result_names.size() != results.size())
     return InvalidArgument("function '{}' has {} results, but names for {}", name, results.size(), result_names.size());
   function->name = std::move(name);
-  function->body = std::make_shared<const Graph>(std::move(body));  // nodes keep their addresses
+  function->body = std::make_shared<const Graph>(std::move(body));  // moving keeps the nodes' addresses
   function->results = std::move(results);
   function->control_results = std::move(control_results);
   function->result_names = std::move(result_names);

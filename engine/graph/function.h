@@ -24,16 +24,16 @@ namespace rivulet {
 struct Function {
   std::string name;
   std::shared_ptr<const Graph> body;
-  std::vector<Node*> arguments;           // nodes "_Arg" of the body, by their attribute "index"
-  std::vector<std::string> result_names;  // as many as results
-  std::vector<Output> results;            // tensors of the body, arguments among them
-  std::vector<Node*> control_results;     // nodes that run for their effect, whether a result needs them or not
+  std::vector<Node*> arguments;           // "_Arg" nodes of the body, by their attribute "index"
+  std::vector<std::string> result_names;  // one per result
+  std::vector<Output> results;            // tensors of the body; may be arguments
+  std::vector<Node*> control_results;     // nodes that run for their side effects, even if no result needs them
 
-  bool noinline = false;  // calls stay calls (the attribute "_noinline")
+  bool noinline = false;  // calls are not inlined (the attribute "_noinline")
 
-  // Arguments are the body's "_Arg" nodes. `result_names`, where given, name the results in the file format; else
-  // "result_0", "result_1", …. INVALID_ARGUMENT: indices of arguments that are not 0, 1, 2, … each once; a result or
-  // control result that is not of the body; as many names as results are not given.
+  // Arguments are the body's "_Arg" nodes. `result_names`, if given, name the results in the file format; else
+  // "result_0", "result_1", …. INVALID_ARGUMENT: the arguments' indices are not 0, 1, 2, …, each once; a result or
+  // control result does not belong to the body; the number of names is not that of results.
   static StatusOr<std::shared_ptr<const Function>> Create(std::string name, Graph body, std::vector<Output> results,
                                                           std::vector<Node*> control_results = {},
                                                           std::vector<std::string> result_names = {},

@@ -14,9 +14,9 @@ bool IsNodeOf(const Graph& graph, const Node* node) {
   return id < graph.nodes().size() && graph.nodes()[id].get() == node;
 }
 
-// One body in the making. Bodies of one node share what they capture, so that all take the same arguments.
-// The bodies of an If or a While must take the same arguments, but each captures what it happens to use. So they share
-// one list of captures, and a body that does not use one of them gets an argument that nobody reads.
+// A function body under construction. The bodies of an If or a While must have the same arguments, but each captures
+// the tensors that it uses. So bodies of one node share a list of captures, and a body that does not use a capture gets
+// an unused argument.
 class Body {
  public:
   Body(const Scope& around, std::string name, std::vector<Output>& captured)
@@ -33,7 +33,7 @@ class Body {
     return scope_.Op("_Arg", {}, std::move(attrs), name);
   }
 
-  // `result` itself may be a tensor of the graph around.
+  // `result` may itself be a tensor of the surrounding graph.
   void SetResults(std::vector<Output> results) {
     count_ = results.size();
     for (Output& result : results) {
@@ -52,15 +52,15 @@ class Body {
   }
   size_t count() const { return count_; }
 
-  // Those captured as arguments are results too: a loop hands them on.
-  // Unchanged: a capture of a loop is a loop variable that each iteration hands on, which the compiler recognises as
-  // invariant.
+  // Makes captured arguments results too. A capture of a
+  // loop is a loop variable that each iteration passes on
+  // unchanged, which the compiler recognises as invariant.
   void PassCapturesOn() {
     AddMissing();
     for (size_t i = 0; i < captured_.size() && scope_.status().ok(); ++i) results_.push_back(arguments_[i]);
   }
 
-  // Adds the function to the graph around; null after an error.
+  // Adds the function to the surrounding graph; null after an error.
   std::shared_ptr<const Function> Finish() {
     AddMissing();
     Status status = scope_.status();
@@ -109,7 +109,7 @@ class Body {
   const Scope& around_;
   std::string name_;
   std::vector<Output>& captured_;
-  std::vector<Output> arguments_;  // by index in captured_; empty where this body does not use it
+  std::vector<Output> arguments_;  // by index in captured_; empty if unused in this body
   Graph graph_;
   Scope scope_;
   int64_t given_ = 0;
@@ -137,7 +137,7 @@ std::string FunctionName(const Scope& scope, std::string_view name, std::string_
   return UniqueFunctionName(scope, fmt::format("{}{}_{}", scope.prefix(), name, part));
 }
 
-// All branches are built before any is finished, as the last may still capture something that all must take.
+// All branches are built before any is finished, because the last may still capture an argument for all.
 std::vector<Output> Branches(const Scope& scope, Output selector, std::span<const BuildBranch> build,
                              std::string_view name, bool is_if) {
   std::vector<Output> captured;
@@ -173,7 +173,7 @@ std::vector<Output> Branches(const Scope& scope, Output selector, std::span<cons
 
 }  // namespace
 
-// A function's name is global to its library, so it is made of the whole way to where it is built.
+// Function names are global in their library, so the name includes the whole path of the scope.
 std::string UniqueFunctionName(const Scope& scope, std::string_view base) {
   std::string wanted = scope.function().empty() ? std::string(base) : fmt::format("{}_{}", scope.function(), base);
   for (char& c : wanted)

@@ -24,8 +24,8 @@ constexpr std::array<CallOp, 8> kCallOps = {{{"PartitionedCall", CallKind::kCall
                                              {"While", CallKind::kWhile},
                                              {"StatelessWhile", CallKind::kWhile}}};
 
-// Shapes are inferred again through so many calls within calls; deeper ones keep what their bodies say. A function that
-// calls twice what calls twice … would cost without bound otherwise.
+// Shapes are inferred again up to this depth of nested calls; deeper ones keep their bodies' shapes. Otherwise the cost
+// could grow exponentially with the depth.
 constexpr int kInferredDepth = 4;
 thread_local int inference_depth = 0;
 
@@ -116,14 +116,14 @@ std::optional<bool> TruthOf(DType dtype, const Shape& shape, const std::byte* da
   return false;
 }
 
-// Seen through Identity, which is how functions hand an argument through by the form that frameworks write them in.
+// Looks through Identity, by which the form that frameworks write passes arguments on.
 int PassedArgument(Output result) {
   while (result.node->type() == "Identity") result = result.node->input(0);
   return result.node->type() == "_Arg" ? static_cast<int>(result.node->attr<int64_t>("index")) : -1;
 }
 
-// Handles only pass through Identity; any other op that made one would make it unknown which variable an op touches,
-// and with it the order of reads and writes.
+// Handles are passed on only by Identity; if other ops could make one, the variable that an op accesses would be
+// unknown, and so would be the order of reads and writes.
 const Node* HandleOf(Output resource) {
   while (resource.node->type() == "Identity") resource = resource.node->input(0);
   if (resource.dtype() != DType::kResource) return nullptr;
@@ -135,14 +135,14 @@ DType HandleDType(const Node& handle) {
   return dtype == nullptr ? DType::kInvalid : *dtype;
 }
 
-// By attributes and not by a list of names: an op of somebody's library that has seeds draws like ours.
+// Decides by attributes instead of a list of names: a library's op with seeds draws like built-in ones.
 bool DrawsFromStream(const OpDef& op) {
   return op.stateful && op.FindAttr("seed") != nullptr && op.FindAttr("seed2") != nullptr;
 }
 
-// Random ops are counted by their place in the graph and not as they run, so that what one draws does not depend on
-// which others a run needs, on threads or on the order of execution. Calls are counted apart, as each keys a stream for
-// its body. A rewritten graph states the numbers of the graph it came from.
+// Random ops are numbered by their position in the graph, not as they run. So the draws of one do not depend on the
+// other ops of a run, on threads or on the order of execution. Calls are numbered separately, because each keys a
+// stream for its body. A rewritten graph states the numbers of its original.
 std::vector<int> RandomIndices(const Graph& graph) {
   std::vector<int> indices;
   int random_ops = 0, calls = 0;
@@ -166,8 +166,8 @@ bool HasNoEffect(const OpDef& op) {
   return !op.stateful || op.name == "VarHandleOp" || OnlyReads(op.name) || DrawsFromStream(op);
 }
 
-// Asked of a body by its nodes, each time: bodies are small, and an answer that was kept would have to be right for
-// every graph that is made of them.
+// Computed from a body's nodes each time: bodies are small, and a cached result would have to be right for every graph
+// made from them.
 FunctionEffects EffectsOf(const Function& function) {
   FunctionEffects all;
   all.reads.resize(function.arguments.size());
@@ -217,8 +217,8 @@ FunctionEffects EffectsOfCall(std::string_view op, const AttrMap& attrs, size_t 
   return all;
 }
 
-// The body is built anew with what this call knows, so that AddNode infers everything again. A value becomes a Const in
-// the argument's place and under its name, and folding needs no idea of arguments.
+// Rebuilds the body with the known facts, so that AddNode infers everything again. A known value becomes a Const in
+// place of the argument, with its name, so constant folding needs no knowledge of arguments.
 StatusOr<Graph> SpecializeBody(const Function& function, std::span<const KnownArgument> arguments) {
   if (arguments.size() != function.arguments.size())
     return InvalidArgument("function '{}' takes {} arguments, not {}", function.name, function.arguments.size(),
@@ -238,7 +238,7 @@ StatusOr<Graph> SpecializeBody(const Function& function, std::span<const KnownAr
       const size_t index = static_cast<size_t>(node->attr<int64_t>("index"));
       const KnownArgument& known = arguments[index];
       const TensorSpec& declared = node->outputs()[0];
-      const bool list = known.spec.dtype == DType::kVariant;  // what is known of it here is all that counts
+      const bool list = known.spec.dtype == DType::kVariant;  // only the facts known here matter
       if (known.spec.dtype != declared.dtype || (!list && !Shape::Compatible(known.spec.shape, declared.shape)))
         return InvalidArgument("function '{}' takes {}{} as argument {} ('{}'), not {}{}", function.name,
                                Name(declared.dtype), declared.shape.ToString(), index, node->name(),
@@ -262,8 +262,8 @@ StatusOr<Graph> SpecializeBody(const Function& function, std::span<const KnownAr
   return copy;
 }
 
-// While a graph is built every call infers its body once more, nested ones again within it. Deeper than a few levels
-// the shapes that the bodies have by themselves are good enough; a program infers all of them.
+// While a graph is built, every call infers its body again, including nested ones. Below a few levels the bodies' own
+// shapes are good enough; compiling a program infers all of them.
 StatusOr<std::vector<Shape>> InferFunction(const Function& function, std::span<const KnownArgument> arguments) {
   std::vector<Shape> shapes;
   for (const Output& result : function.results) shapes.push_back(result.shape());

@@ -14,14 +14,14 @@
 namespace rivulet {
 namespace {
 
-// A growing model asks for each of its variables whether there is one already, and a handle may have another name than
-// its variable. Handles therefore stand among the nodes by a second name, which no node can have: an index by itself
-// would be one more member of Graph, whose size libraries of ops are compiled with.
+// Building a model looks up each variable's handle, whose name may differ from the variable's. So handles are also
+// indexed among the nodes by a second key, which no node's name can equal: a separate index would change the size of
+// Graph, which libraries of ops are compiled with.
 std::string HandleKey(std::string_view variable) { return std::string(1, '\0').append(variable); }
 
 bool IsHandle(const Node& node) { return node.type() == "VarHandleOp"; }
 
-// As TensorFlow: letters, digits and "_.\/>-", not starting with one of "_\/>-".
+// As in TensorFlow: letters, digits and "_.\/>-", not starting with one of "_\/>-".
 bool ValidName(std::string_view name) {
   const auto alphanumeric = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
@@ -51,9 +51,9 @@ bool Graph::Owns(const Node* node) const {
          nodes_[static_cast<size_t>(node->id())].get() == node;
 }
 
-// The only way in, so that whatever holds a Graph holds a checked one: names are unique, inputs exist, attributes are
-// complete, types and shapes fit. Everything downstream rests on it and checks nothing of this again. The price is that
-// every pass and every copy goes through here, which is why it works in one step per node and never walks the graph.
+// The only way to add a node, so that every Graph is checked: names are unique, inputs exist, attributes are complete,
+// types and shapes fit. All later code relies on this and does not check again. Every pass and every copy goes through
+// here, so it works in one step per node and never traverses the graph.
 StatusOr<Node*> Graph::AddNode(NodeSpec spec) {
   if (!ValidName(spec.name))
     return InvalidArgument("'{}' is no valid name for a {} node; use letters, digits, '_', '-', '.' and '/'", spec.name,
@@ -74,8 +74,8 @@ StatusOr<Node*> Graph::AddNode(NodeSpec spec) {
   for (const Node* before : spec.control_inputs)
     if (!Owns(before)) return InvalidArgument("{}: a control input is not of this graph", where);
 
-  // Resolving fills attributes in; an error is explained by what the user said, not by what was inferred on the way to
-  // it.
+  // Resolving adds attributes; errors are explained with the
+  // attributes that the user stated, not the inferred ones.
   std::vector<std::string> given;
   for (const auto& [name, value] : spec.attrs) given.push_back(name);
   if (const Status resolved = ResolveAttributes(**op, where, input_types, spec.attrs); !resolved.ok()) {
@@ -134,8 +134,8 @@ StatusOr<Output> Graph::FindOutput(std::string_view tensor_name) const {
   return Output{node, port};
 }
 
-// A walk over the graph. Keeping users beside inputs would cost every graph what few ask for; passes, which ask often,
-// keep their own (passes/graph_editor.h).
+// Searches the graph. Storing consumers would burden every graph for a rare request; passes, which ask often, keep
+// their own index (passes/graph_editor.h).
 std::vector<Node*> Graph::Consumers(Output output) const {
   std::vector<Node*> consumers;
   for (const auto& node : nodes_)
@@ -143,8 +143,8 @@ std::vector<Node*> Graph::Consumers(Output output) const {
   return consumers;
 }
 
-// As long as every input was added before its node, ids tell the answer without a walk; the first edge that breaks this
-// makes later questions cost one.
+// While every input was created before its node, ids answer without a search; the first edge that breaks this makes
+// later questions need one.
 bool Graph::Reaches(const Node* from, const Node* to) const {
   if (ordered_ && from->id() < to->id()) return false;
   std::vector<bool> seen(nodes_.size());
@@ -161,8 +161,8 @@ bool Graph::Reaches(const Node* from, const Node* to) const {
   return false;
 }
 
-// Only by a tensor of the same type and a compatible shape: shapes behind the node were inferred from the old input,
-// and are not inferred again.
+// Only by a tensor of the same type and a compatible shape: shapes after the node were inferred from the old input, and
+// are not inferred again.
 Status Graph::ReplaceInput(Node* node, int input, Output replacement) {
   if (!Owns(node) || !Owns(replacement.node)) return InvalidArgument("ReplaceInput: a node is not of this graph");
   const std::string where = DescribeNode(*node);
@@ -197,8 +197,8 @@ Status Graph::AddControlInput(Node* node, Node* before) {
 }
 
 std::vector<Node*> Graph::TopologicalOrder(std::span<Node* const> targets) const {
-  // What the targets need, then Kahn's algorithm with the oldest ready node first: one order per graph, whatever the
-  // order of the targets.
+  // Collects the nodes that the targets need, then uses Kahn's algorithm with the oldest ready node first: one order
+  // per graph, for any order of the targets.
   std::vector<bool> needed(nodes_.size());
   std::vector<Node*> stack(targets.begin(), targets.end());
   const auto for_each_input = [](const Node* node, const auto& visit) {
@@ -238,7 +238,7 @@ std::vector<Node*> Graph::TopologicalOrder(std::span<Node* const> targets) const
   return order;
 }
 
-// Copied as they are and not added anew: what was checked once stays so, and a client clones its model for each plan.
+// Copies nodes without checking them again; a client clones its model for each plan.
 Graph Graph::Clone() const {
   Graph copy;
   copy.ordered_ = ordered_;
@@ -257,8 +257,8 @@ Graph Graph::Clone() const {
   return copy;
 }
 
-// A body brings the functions that it calls, which must be those that the graph has by these names: two of one name
-// would make a call mean what was added last.
+// A body contains the functions that it calls, which must be the graph's functions of these names: two of one name
+// would make a call ambiguous.
 Status Graph::AddFunction(std::shared_ptr<const Function> function) {
   RIVULET_CHECK(function != nullptr, "no function");
   const auto taken = [&](const std::string& name, const Function* other) {

@@ -22,14 +22,14 @@ class Node;
 struct OpDef;     // engine/graph/op.h
 struct Function;  // engine/graph/function.h
 
-// One output of one node.
+// One output of a node.
 struct Output {
   Node* node = nullptr;
   int port = 0;
   bool operator==(const Output&) const = default;
   explicit operator bool() const { return node != nullptr; }
   DType dtype() const;
-  // As inferred, perhaps partly unknown. A resource (variable handle) has its variable's shape.
+  // The inferred shape, possibly partly unknown. A resource (variable handle) has its variable's shape.
   const Shape& shape() const;
   std::string name() const;  // "node" for port 0, else "node:1"
 };
@@ -47,15 +47,15 @@ class Node {
   Output output(int port = 0) { return {this, port}; }
   const AttrMap& attrs() const { return attrs_; }
   bool HasAttr(std::string_view name) const { return attrs_.find(std::string(name)) != attrs_.end(); }
-  // The attribute `name` as a T; a missing one or one of another type is a bug (Graph::AddNode checked them and filled
-  // in defaults), save for optional "_…" attributes, which HasAttr tells.
+  // The attribute `name` as a T. It must exist with this type (Graph::AddNode checked them and added defaults), except
+  // for optional "_…" attributes, for which there is HasAttr.
   template <typename T>
   const T& attr(std::string_view name) const {
     const T* value = FindAttr<T>(name);
     RIVULET_CHECK(value != nullptr, "{} '{}' has no attribute '{}' of the type asked for", type(), name_, name);
     return *value;
   }
-  // The attribute, or nullptr when there is none of this name and type.
+  // The attribute, or nullptr if there is none with this name and type.
   template <typename T>
   const T* FindAttr(std::string_view name) const {
     const auto found = attrs_.find(std::string(name));
@@ -77,13 +77,13 @@ class Node {
   std::string device_;
 };
 
-// What AddNode needs; `op` is looked up in the registry.
+// Arguments of AddNode; `op` is looked up in the registry.
 struct NodeSpec {
-  std::string name;  // must be unused; Scope makes unique names
+  std::string name;  // must be unused; Scope creates unique names
   std::string op;
   std::vector<Output> inputs;
   std::vector<Node*> control_inputs = {};
-  AttrMap attrs = {};  // type attributes that follow from the inputs, and those with defaults, may be left out
+  AttrMap attrs = {};  // attributes that follow from the inputs or have defaults may be omitted
   std::string source_line = {};
   std::string device = {};
 };
@@ -101,23 +101,23 @@ class Graph {
   StatusOr<Node*> AddNode(NodeSpec spec);
 
   std::span<const std::unique_ptr<Node>> nodes() const { return nodes_; }
-  Node* Find(std::string_view name) const;  // nullptr when there is none
-  // "name" or "name:port". NOT_FOUND names the nearest node; OUT_OF_RANGE for a port the node has not.
+  Node* Find(std::string_view name) const;  // nullptr if there is none
+  // "name" or "name:port". NOT_FOUND names the nearest node; OUT_OF_RANGE: the node lacks the port.
   StatusOr<Output> FindOutput(std::string_view tensor_name) const;
   std::vector<Node*> Consumers(Output output) const;  // each once, in order of creation
-  // INVALID_ARGUMENT when dtypes differ, shapes are incompatible, or the new edge would close a cycle.
+  // INVALID_ARGUMENT: dtypes differ, shapes are incompatible, or the new edge would close a cycle.
   Status ReplaceInput(Node* node, int input, Output replacement);
-  // `before` runs before `node`; a second time changes nothing. INVALID_ARGUMENT when the edge would close a cycle.
+  // Makes `before` run before `node`; repeating it has no effect. INVALID_ARGUMENT: the edge would close a cycle.
   Status AddControlInput(Node* node, Node* before);
-  // Nodes reachable backwards from `targets`, in an order in which inputs come first (ties: creation order).
+  // Nodes reachable backwards from `targets`, in topological order (ties: creation order).
   std::vector<Node*> TopologicalOrder(std::span<Node* const> targets) const;
   // Deep copy; nodes keep names and ids. Functions are shared.
   Graph Clone() const;
 
-  // The graph's library, by name. Adding a function adds those that its body holds; the same one again changes nothing.
+  // The graph's library, by name. Adding a function also adds those in its body; adding it again has no effect.
   // ALREADY_EXISTS: another function has the name of one of them.
   Status AddFunction(std::shared_ptr<const Function> function);
-  const Function* FindFunction(std::string_view name) const;  // nullptr when there is none
+  const Function* FindFunction(std::string_view name) const;  // nullptr if there is none
   const std::map<std::string, std::shared_ptr<const Function>>& functions() const { return functions_; }
 
  private:

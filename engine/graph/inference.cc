@@ -49,7 +49,7 @@ StatusOr<std::vector<TensorSpec>> InferOutputs(const InferenceNode& node, const 
   NodeInference context(node, shape_of, outputs);
   const Status status = node.op.shape(context);
   if (!status.ok()) return ExplainShapeError(node, shape_of, context, status);
-  // Sizes that overflow are refused here once, for every op.
+  // Refuses sizes that overflow, once for every op.
   for (size_t i = 0; i < outputs.size(); ++i) {
     Shape& shape = outputs[i].shape;
     int64_t product = 1;

@@ -1,6 +1,6 @@
 // Shapes of tensor lists. The shape of a kVariant tensor is that of its elements stacked into one tensor, [length,
 // element…]. A list of lists has [length, …] of its lists' shape. If the element shape has unknown rank, or is a scalar
-// as other programs write it for every variant, the whole shape is unknown.
+// (which other programs write for every variant), the whole shape is unknown.
 #pragma once
 
 #include <algorithm>
@@ -22,8 +22,8 @@ inline Shape ListShape(int64_t length, const Shape& element) {
   dims.insert(dims.end(), element.dims().begin(), element.dims().end());
   return Shape(std::move(dims));
 }
-// What two lists have in common, one of which may be there: a loop's variable before and after an iteration. Where the
-// element of one is not known yet, it is that of the other: a list has elements of one shape.
+// The common facts of two lists of which either may be present: a loop's variable before and after an iteration. If one
+// element shape is unknown, the other's is used: a list has elements of one shape.
 inline Shape CommonList(const Shape& a, const Shape& b) {
   if (!IsListShape(a)) return IsListShape(b) ? ListShape(kUnknownDim, ListElement(b)) : Shape::UnknownRank();
   if (!IsListShape(b)) return ListShape(kUnknownDim, ListElement(a));

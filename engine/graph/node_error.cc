@@ -10,7 +10,7 @@
 namespace rivulet {
 namespace {
 
-// What an error may cost: questions asked of the op, and what is drawn.
+// Limits of an explanation: evaluations of the op, and drawn items.
 constexpr int kMostQuestions = 512;
 constexpr size_t kMostPaired = 12;  // dimensions
 constexpr size_t kMostListed = 16;
@@ -28,8 +28,8 @@ struct Mark {
   int axis = 0;
 };
 
-// The context of a shape function, with some inputs known less. Whose shape is known less has no value either:
-// functions rely on a value having the shape that its input is said to have.
+// The context of a shape function, with less known about some inputs. An input with a less known shape has no value
+// either: functions rely on a value having its input's shape.
 class Variation final : public InferenceContext {
  public:
   explicit Variation(InferenceContext& base) : base_(base) {}
@@ -59,10 +59,10 @@ class Variation final : public InferenceContext {
   int hidden_ = -1;
 };
 
-// Errors met while asking are not explained themselves: functions may call functions.
+// Errors met during an explanation are not explained themselves: functions may call functions.
 thread_local bool asking = false;
 
-// Single dimensions and values without which there would be no error; else two together; else whole shapes; else
+// Finds single dimensions and values without which there would be no error; else pairs of them; else whole shapes; else
 // dimensions without which there would be another error (three that differ from each other).
 std::vector<Mark> FindClash(const ShapeFn& shape, InferenceContext& context, const Status& error) {
   std::vector<Mark> causes, dims, shapes, parts;
@@ -84,7 +84,7 @@ std::vector<Mark> FindClash(const ShapeFn& shape, InferenceContext& context, con
       Variation less(context);
       less.HideValue(i);
       ask(less, {i, Mark::What::kValue}, causes);
-      if (causes.size() > before) continue;  // any dimension of it would hide the value too, and seem to be the cause
+      if (causes.size() > before) continue;  // any of its dimensions would hide the value too, and seem to be the cause
     }
     const Shape known = context.input(i);
     if (!known.known_rank()) continue;
@@ -97,7 +97,7 @@ std::vector<Mark> FindClash(const ShapeFn& shape, InferenceContext& context, con
     }
   }
   if (!causes.empty()) return causes;
-  // Two clashes at once: a window too high and too wide.
+  // Two conflicts at once: a window too high and too wide.
   const std::vector<Mark> single = parts;
   for (size_t a = 0; a < dims.size() && dims.size() <= kMostPaired; ++a) {
     for (size_t b = a + 1; b < dims.size(); ++b) {
@@ -125,14 +125,14 @@ std::string Shortened(std::string text) {
   return "..." + text.substr(text.size() - kLongestText + 3);
 }
 
-// How an operand is called in an expression: a variable's value by the variable's name.
+// The name of an operand in an expression; for a variable's value, the variable's name.
 std::string NameOf(Output output) {
   const Node& node = *output.node;
   if (node.type() == "ReadVariableOp") return Shortened(node.input(0).node->name());
   return Shortened(output.name());
 }
 
-// "[-1,784]" of a small tensor of integers; "" of others.
+// "[-1,784]" for a small tensor of integers; "" for others.
 std::string Integers(const Tensor* value) {
   if (value == nullptr || value->elements() > kMostValues) return "";
   if (value->dtype() != DType::kInt32 && value->dtype() != DType::kInt64) return "";
@@ -147,7 +147,7 @@ const Tensor* ConstOf(Output output) {
   return output.node->type() == "Const" ? output.node->FindAttr<Tensor>("value") : nullptr;
 }
 
-// One operand in the drawing: what stands in the expression, its shape under it, and marks under that.
+// One operand in the drawing: its text in the expression, its shape below, and marks below that.
 struct Cell {
   std::string name, shape, marks;
   bool marked = false;
@@ -238,7 +238,7 @@ class Drawing {
     return std::ranges::any_of(marks_, [](const Mark& mark) { return mark.what == Mark::What::kType; });
   }
 
-  // What is not as by default, in the op's order: "transpose_b=true".
+  // Attributes that differ from their defaults, in the op's order: "transpose_b=true".
   std::vector<std::string> Attributes(const AttrMap& attrs) const {
     std::vector<std::string> texts;
     for (const AttrDef& def : op_.attrs) {
@@ -277,7 +277,7 @@ class Drawing {
         a);
   }
 
-  // Lines that say what made the operands that clash, and what made those.
+  // Lines with the origins of the conflicting operands, and the origins of those.
   std::string Origins(const ShapeLookup& shape_of) const {
     std::string lines;
     std::vector<const Node*> told;
@@ -306,7 +306,7 @@ class Drawing {
             if (!input.node->inputs().empty()) queue.emplace_back(input.node, depth + 1);
       }
       const std::string line = origin->source_line().empty() ? "" : fmt::format("  ({})", origin->source_line());
-      // A constant or placeholder of a file has nothing to add to what is drawn.
+      // Constants and placeholders from a file add no information.
       if (origin->inputs().empty() && line.empty()) continue;
       lines += fmt::format("\n{}{} = {}{}", kIndent, Shortened(origin->name()), made, line);
     }
@@ -356,7 +356,7 @@ Status ExplainTypeError(const OpDef& op, std::string_view where, const AttrMap& 
     AttrMap resolved = attrs;
     return ResolveAttributes(op, where, given, resolved).ok();
   };
-  // Which input's type, were it another, would do? Types that stand beside it come first.
+  // Searches an input with a type that would work if changed. Types of neighbouring inputs come first.
   std::vector<DType> others = types;
   for (const DType dtype : {DType::kFloat32, DType::kInt32, DType::kInt64, DType::kBool, DType::kResource})
     others.push_back(dtype);

@@ -9,8 +9,8 @@
 //       kernel = variable  (mlp.cc:13)
 //
 // The conflict is found by running the op's checks again with each dimension, shape, type or value changed: a part
-// without which there is no error is marked. So it works for every op, those of user libraries included, and costs time
-// only after an error.
+// without which there is no error is marked. So it works for every op, including those of user libraries, and costs
+// time only after an error.
 #pragma once
 
 #include <span>
@@ -21,14 +21,14 @@
 
 namespace rivulet {
 
-// The error of the op's shape function with node, operands and drawing. `context` is what the function saw. An error
-// that is drawn already (of a node inside of a function that this one calls) is not drawn again: its sentence names
-// this node before it.
+// The error of the op's shape function with node, operands and drawing. `context` is the function's argument. An error
+// that already has a drawing (of a node inside a called function) gets no second one: its sentence is prefixed by this
+// node.
 Status ExplainShapeError(const InferenceNode& node, const ShapeLookup& shape_of, InferenceContext& context,
                          const Status& error);
 
-// The error of ResolveAttributes for these inputs; `attrs` are as they were before it. One that has nothing to do with
-// the inputs comes back as it is.
+// The error of ResolveAttributes for these inputs; `attrs` are the attributes before that call. An error that does not
+// depend on the inputs is returned unchanged.
 Status ExplainTypeError(const OpDef& op, std::string_view where, const AttrMap& attrs, std::span<const Output> inputs,
                         const Status& error);
 

@@ -1,5 +1,5 @@
-// The op registry. It has for each op, in one place, its signature, attributes, shape function, gradient and
-// documentation. Signatures are written as TensorFlow writes them:
+// The op registry. For each op it has signature, attributes, shape function, gradient and documentation in one place.
+// Signatures are in TensorFlow's notation:
 //
 //   RIVULET_OP("MatMul")
 //       .Input("a: T").Input("b: T").Output("product: T")
@@ -32,7 +32,7 @@
 
 namespace rivulet {
 
-// What a shape function sees and says.
+// Input and output of a shape function.
 class InferenceContext {
  public:
   virtual ~InferenceContext() = default;
@@ -41,16 +41,16 @@ class InferenceContext {
   // A resource input (variable handle) has its variable's shape: VarHandleOp sets it, ReadVariableOp passes it on.
   virtual const Shape& input(int i) const = 0;
   virtual DType input_dtype(int i) const = 0;
-  // The value of input i where it is known now (a Const, or foldable from constants); nullptr otherwise.
+  // The value of input i if it is known now (a Const, or foldable from constants); nullptr otherwise.
   virtual const Tensor* input_value(int i) const = 0;
-  // What is known now of the shape that input i, a vector of sizes, describes although its value is not: the output of
-  // `Shape` of a partly known tensor. nullopt when nothing is.
+  // The known part of the shape that input i, a vector of sizes, describes even if its value is unknown: the output of
+  // `Shape` of a partly known tensor. nullopt if nothing is known.
   virtual std::optional<rivulet::Shape> input_as_shape(int i) const {
     (void)i;
     return std::nullopt;
   }
   virtual const AttrMap& attrs() const = 0;
-  // A function of the graph that the node is in; nullptr when it has none of this name.
+  // A function of the node's graph; nullptr if there is none of this name.
   virtual const Function* FindFunction(std::string_view name) const {
     (void)name;
     return nullptr;
@@ -60,7 +60,7 @@ class InferenceContext {
   const T& attr(const std::string& name) const {
     return std::get<T>(attrs().at(name));
   }
-  // The input's shape when its rank is `rank`, unknown dimensions when its rank is unknown, else INVALID_ARGUMENT.
+  // The input's shape if its rank is `rank`, unknown dimensions if its rank is unknown, else INVALID_ARGUMENT.
   StatusOr<Shape> WithRank(int i, int rank) const;
 };
 using ShapeFn = std::function<Status(InferenceContext&)>;
@@ -70,10 +70,10 @@ using GradientFn = std::function<Status(GradientContext&)>;
 
 struct ArgDef {
   std::string name;
-  DType dtype = DType::kInvalid;  // fixed type, or
-  std::string type_attr;          // attr that holds it, or
-  std::string number_attr;        // with number_attr copies, or
-  std::string type_list_attr;     // list(type) attr
+  DType dtype = DType::kInvalid;  // a fixed type, or
+  std::string type_attr;          // the attribute with the type, or
+  std::string number_attr;        // the attribute with the number of copies, or
+  std::string type_list_attr;     // a list(type) attribute
 };
 
 struct AttrDef {
@@ -108,8 +108,8 @@ struct OpDef {
   std::vector<ArgDef> outputs;
   std::vector<AttrDef> attrs;
   ShapeFn shape;
-  GradientFn gradient;             // null: not differentiable, and then
-  std::string not_differentiable;  // says why; both empty only where nobody has said (the census test refuses it)
+  GradientFn gradient;             // null: not differentiable
+  std::string not_differentiable;  // the reason; both are empty only if unspecified (refused by the census test)
   bool stateful = false;  // reads or writes variables, draws random numbers, or has another effect: never folded
                           // or merged, and run in graph order where control edges say so
   std::string doc;
@@ -120,11 +120,11 @@ struct OpDef {
 class OpRegistry {
  public:
   static OpRegistry& Global();
-  // A second registration of a name stops the program and names both places.
+  // A second registration of a name stops the program with both places.
   void Register(OpDef def);
   const OpDef* Find(std::string_view name) const;
   StatusOr<const OpDef*> Get(std::string_view name) const;  // NOT_FOUND with the nearest name
-  std::vector<const OpDef*> All() const;                    // by name
+  std::vector<const OpDef*> All() const;                    // sorted by name
 
  private:
   std::vector<std::unique_ptr<OpDef>> ops_;

@@ -1,5 +1,5 @@
-// Reads op signatures, in TensorFlow's notation. Signatures are part of the program, so a malformed one is a bug in
-// this house and stops start-up with its place.
+// Parser of op signatures in TensorFlow's notation. Signatures are part of the program, so a malformed one is a bug and
+// stops start-up with its place.
 #include <cctype>
 #include <charconv>
 
@@ -101,8 +101,8 @@ const std::vector<DType>& FloatTypes() {
   return types;
 }
 
-// "type", "realnumbertype", "floattype", "{float, double}", "{'SAME', 'VALID'}", "int", …: sets kind (of one element)
-// and what is allowed.
+// "type", "realnumbertype", "floattype", "{float, double}", "{'SAME', 'VALID'}", "int", …: sets the kind (of one
+// element) and the allowed values.
 void ReadElementKind(SpecReader& in, AttrDef& attr) {
   if (in.Skip("{")) {
     const bool strings = in.AtQuote();
@@ -245,7 +245,7 @@ ArgDef ReadArg(std::string_view spec, const OpDef& op) {
   if (const StatusOr<DType> dtype = DTypeFromName(type); dtype.ok()) {
     arg.dtype = *dtype;
   } else {
-    arg.type_attr = std::move(type);  // Build() tells a list(type) attribute apart, once the attributes are known
+    arg.type_attr = std::move(type);  // Build() recognises a list(type) attribute, once the attributes are known
   }
   return arg;
 }

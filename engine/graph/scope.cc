@@ -12,9 +12,9 @@ namespace rivulet {
 struct Scope::Shared {
   Graph& graph;
   Status status;
-  std::unordered_map<std::string, int> taken = {};  // full name → how often it was asked for
-  std::unordered_set<std::string> scopes = {};      // asked for
-  std::unordered_set<std::string> occupied = {};    // that hold a node, of the first `seen` nodes
+  std::unordered_map<std::string, int> taken = {};  // full name → number of requests
+  std::unordered_set<std::string> scopes = {};      // requested scopes
+  std::unordered_set<std::string> occupied = {};    // scopes that contain one of the first `seen` nodes
   size_t seen = 0;
   std::string function = {};
   Capture capture = nullptr;
@@ -24,7 +24,7 @@ struct Scope::Shared {
 
 namespace {
 
-// Of code that no caller's line is known of: "".
+// "" for code without a known caller.
 std::string SourceLine(const std::source_location& where) {
   if (where.line() == 0) return "";
   std::string_view file = where.file_name();
@@ -39,7 +39,7 @@ bool Belongs(const Graph& graph, const Node* node) {
 
 }  // namespace
 
-// A node "conv1" and a scope "conv1/" may stand side by side: a variable has its initializer's nodes in its own scope.
+// A node "conv1" and a scope "conv1/" may coexist: a variable's initializer has its nodes in the variable's scope.
 bool Scope::Shared::HoldsANode(const std::string& scope) {
   for (; seen < graph.nodes().size(); ++seen) {
     const std::string& name = graph.nodes()[seen]->name();
@@ -90,7 +90,7 @@ Scope Scope::WithDevice(std::string_view device) const {
 
 Scope Scope::ColocateWith(const Node* node) const {
   Scope scope = *this;
-  if (node == nullptr) return scope;  // an earlier failure, which status() tells
+  if (node == nullptr) return scope;  // status() has an earlier error
   const std::string group = "loc:@" + node->name();
   if (std::ranges::find(scope.colocation_, group) == scope.colocation_.end()) scope.colocation_.push_back(group);
   scope.device_ = node->device();
@@ -128,7 +128,7 @@ Node* Scope::AddNode(std::string_view op, std::vector<Output> inputs, AttrMap at
     }
     input = *captured;
   }
-  // "_FusedConv2D" is an op's name but no node's.
+  // "_FusedConv2D" is a valid op name but not a valid node name
   if (name.empty()) name = op.substr(std::min(op.find_first_not_of('_'), op.size()));
   const std::string wanted = prefix_ + std::string(name);
   std::string unique = wanted;

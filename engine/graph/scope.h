@@ -7,7 +7,7 @@
 //   Output w = Variable(dense, "kernel", {784, 10}, GlorotUniform());
 //   Output y = dense.Op("MatMul", {x, w});
 //
-// Errors stick: after the first error every call returns an empty Output, and status() returns the error. So a model
+// Errors are kept: after the first error every call returns an empty Output, and status() returns the error. So a model
 // needs one check at its end, not a check per line.
 #pragma once
 
@@ -26,30 +26,30 @@ namespace rivulet {
 class Scope {
  public:
   explicit Scope(Graph& graph);  // `graph` must outlive the scope
-  // The scope of a function's body. A node that is given a tensor of another graph gets what `capture` makes of it, an
-  // argument of the function; without one it is refused. Functions that are made inside take names after `function`.
+  // The scope of a function's body. `capture` converts tensors of another graph to arguments of the function; without
+  // it they are refused. Functions created inside have names derived from `function`.
   using Capture = std::function<StatusOr<Output>(Output)>;
   Scope(Graph& body, std::string function, Capture capture = nullptr);
-  // Of the function whose body this is; "" for a graph's own scopes.
+  // Name of the function with this body; "" for a graph's own scopes.
   const std::string& function() const;
 
   Scope SubScope(std::string_view name) const;  // names get the prefix "name/", made unique
   Scope WithControl(std::vector<Node*> before) const;
-  // Nodes are constrained to `device` ("/device:CPU:1" or another part of a name, engine/graph/device_name.h). What
-  // it states wins over outer scopes, part by part, as nested tf.device blocks; "" changes nothing. Fails on a name
-  // that is none.
+  // Constrains nodes to `device` ("/device:CPU:1" or another partial name,
+  // engine/graph/device_name.h). Its parts override those of outer scopes, as in
+  // nested tf.device blocks; "" changes nothing. An invalid name is an error.
   Scope WithDevice(std::string_view device) const;
-  // Nodes are to live on the device of `node`, wherever that is: they get its constraint instead of this scope's and
-  // the attribute _class = ["loc:@<node>"], as tf.compat.v1.colocate_with does.
+  // Places nodes on the device of `node`, wherever that is: they get its constraint instead of this scope's, and the
+  // attribute _class = ["loc:@<node>"], as in tf.compat.v1.colocate_with.
   Scope ColocateWith(const Node* node) const;
 
-  // The same scope, whose nodes say that `where` built them: for functions that build on behalf of a caller.
+  // The same scope with nodes that state `where` as their origin: for functions that build on behalf of a caller.
   Scope At(std::source_location where) const;
 
   Graph& graph() const;
   const std::string& prefix() const { return prefix_; }  // "dense/" or ""
   const Status& status() const;
-  void Fail(Status status) const;  // keeps the first
+  void Fail(Status status) const;  // keeps the first error
 
   // Adds `op` under a unique name and returns its first output (an empty Output for ops without outputs).
   Output Op(std::string_view op, std::vector<Output> inputs, AttrMap attrs = {}, std::string_view name = {},

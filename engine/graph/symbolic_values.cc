@@ -8,7 +8,7 @@
 namespace rivulet {
 namespace {
 
-constexpr size_t kMaxVisits = 1024;  // for one question where sizes stand for themselves: each added node may ask
+constexpr size_t kMaxVisits = 1024;  // limit for one question with symbolic sizes: each added node may ask
 
 bool IsAboutShapes(std::string_view op) {
   return op == "Shape" || op == "Size" || op == "Rank" || op == "TensorListLength";
@@ -56,13 +56,13 @@ bool SymbolicValues::HasElements(Output output) const {
   return elements.ok() && *elements <= kMaxSymbolicElements;
 }
 
-// Inputs that say nothing are not walked through: sizes that are known and elements that are too many.
+// Skips inputs without information: known sizes, and too many elements.
 bool SymbolicValues::NeedsInput(const Node& node, Output input) const {
   if (HasElements(input)) return !IsAboutShapes(node.type());
   return sizes_ == Sizes::kFollowOps && shape_of_(input).known_rank() && !shape_of_(input).IsFullyKnown();
 }
 
-// Inputs before the nodes that take them, without recursion: a chain may be as long as the model.
+// Visits inputs before their consumers, without recursion: a chain may be as long as the model.
 const SymbolicValues::Facts& SymbolicValues::Visit(const Node& root) {
   if (const auto found = facts_.find(&root); found != facts_.end()) return found->second;
   struct Open {
@@ -93,7 +93,7 @@ SymbolicValues::Facts SymbolicValues::Compute(const Node& node) {
   const auto ports = static_cast<int>(node.outputs().size());
   Facts facts{std::vector<std::optional<std::vector<Dimension>>>(static_cast<size_t>(ports)),
               std::vector<std::optional<Elements>>(static_cast<size_t>(ports))};
-  Node* const own = const_cast<Node*>(&node);  // an Output names a node that may be changed; this one is not
+  Node* const own = const_cast<Node*>(&node);  // Output has no const variant; the node is not changed
   if (sizes_ == Sizes::kFollowOps) FollowOp(node, facts);
   for (int port = 0; port < ports; ++port) {
     const Output output{own, port};

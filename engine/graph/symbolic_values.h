@@ -24,46 +24,46 @@ namespace rivulet {
 
 inline constexpr int64_t kMaxSymbolicElements = 256;
 
-// The elements of a small tensor, in the order in which a tensor has them.
+// The elements of a small tensor, in row-major order.
 struct Elements {
   Shape shape;  // fully known
   std::vector<Dimension> values;
 };
 
-// What a symbol stands for: the size of an axis of a tensor, or an element of its value.
+// Meaning of a symbol: the size of a tensor's axis, or an element of its value.
 struct Symbol {
   Output output;
   int index = 0;
   bool is_size = true;
-  bool fed = false;  // an element that depends on values that are fed, on variables or on chance
-  std::string name;  // "" where nobody has named it
+  bool fed = false;  // an element that depends on feeds, variables or random numbers
+  std::string name;  // "" if it has no name
 };
 
 class SymbolicValues {
  public:
   enum class Sizes : uint8_t {
-    kOwn,        // an unknown size is a symbol of its own: cheap, as each node that is added asks
-    kFollowOps,  // it is what the op makes of its inputs' sizes, where that is an expression in them
+    kOwn,        // an unknown size is a new symbol: cheap, for each added node
+    kFollowOps,  // an unknown size is an expression in the op's input sizes, if possible
   };
   SymbolicValues(ShapeLookup shape_of, Sizes sizes) : shape_of_(std::move(shape_of)), sizes_(sizes) {}
   SymbolicValues(const SymbolicValues&) = delete;
   SymbolicValues& operator=(const SymbolicValues&) = delete;
 
-  // Axis `axis` of `output` has the size called `name`: equal names are one symbol. Before anything is asked of the
-  // output; without effect where the size is known.
+  // Names the size of axis `axis` of `output`: equal names are one symbol. Call before any question about the output;
+  // no effect if the size is known.
   void Name(Output output, int axis, std::string_view name);
 
   // The sizes of an output's axes; nullptr: its rank is unknown. Valid until the next call.
   const std::vector<Dimension>* SizesOf(Output output);
-  // The elements of a small tensor; nullptr: it is none, or its shape is unknown. Valid as long as this object.
+  // The elements of a small tensor; nullptr: not small, or its shape is unknown. Valid as long as this object.
   const Elements* ValueOf(Output output);
-  // The same where every element is a number.
+  // The same if every element is a number; else nullopt.
   std::optional<Tensor> NumbersOf(Output output);
 
   const Symbol& symbol(int id) const { return symbols_[static_cast<size_t>(id) / 2]; }
   // "4·batch", "axis 2 of 'x'", "element 0 of 'k'".
   std::string Describe(const Dimension& dimension) const;
-  // Whether the value depends on what is fed, on variables or on chance, and not on shapes alone.
+  // Returns true if the value depends on feeds, variables or random numbers, instead of shapes alone.
   bool IsFed(const Node& node);
 
  private:
@@ -78,7 +78,7 @@ class SymbolicValues {
   Dimension NewSymbol(Output output, int index, bool is_size, bool fed);
   Dimension SizeSymbol(Output output, int axis);
   std::vector<Dimension> OwnSizes(Output output);
-  // The op's shape function at points at which every symbol has a number, and the expressions that fit them.
+  // Evaluates the op's shape function at points with numbers for all symbols, and finds expressions that fit them.
   void FollowOp(const Node& node, Facts& facts);
 
   ShapeLookup shape_of_;
@@ -92,9 +92,9 @@ class SymbolicValues {
   std::vector<Dimension> answer_;
 };
 
-// The elements of output `port` that follow from those of the inputs by the op's meaning, nullptr for an input that has
-// none; `sizes` are those of input 0, where the op asks for them (Shape, Size, Rank). An element that does not follow
-// is nullopt, and so is the whole where there is no rule for the op. `shape` is the output's.
+// The elements of output `port` that follow from the inputs' elements by the op's meaning. An input without known
+// elements is nullptr. `sizes` are those of input 0, if the op needs them (Shape, Size, Rank). Unknown elements are
+// nullopt, and so is the result if there is no rule for the op. `shape` is the output's.
 struct ElementRule {
   const Node& node;
   int port;

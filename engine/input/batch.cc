@@ -1,5 +1,5 @@
-// BatchDatasetV2: batch_size elements as one, along a new first dimension. PaddedBatchDatasetV2: the same of elements
-// whose sizes differ, each padded to a common size. The last batch may be smaller, or is dropped.
+// BatchDatasetV2: combines batch_size elements along a new first dimension. PaddedBatchDatasetV2: the same for elements
+// of different sizes, each padded to a common size. The last batch may be smaller, or is dropped.
 #include <optional>
 
 #include "engine/input/pipeline_registry.h"
@@ -8,7 +8,7 @@ namespace rivulet {
 namespace {
 
 struct Padding {
-  std::vector<Shape> shapes;   // an unknown dimension: as large as the largest of the batch
+  std::vector<Shape> shapes;   // an unknown dimension: the maximum in the batch
   std::vector<Tensor> values;  // scalars
 };
 
@@ -44,7 +44,7 @@ class BatchPipeline : public Pipeline {
           ended_ = true;
           break;
         }
-        // Read at once, so that what is held is what is counted; an unread element would say that it is nothing.
+        // Read at once, so that the budget counts its memory; an unread element would count as zero.
         RIVULET_RETURN_IF_ERROR(next.Components().status());
         RIVULET_RETURN_IF_ERROR(held.Add(next.bytes(), where()));
         elements.push_back(std::move(next));

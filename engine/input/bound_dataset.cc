@@ -1,5 +1,5 @@
-// Dataset ops that name the data they read: BoundDataset and its like. The name is opened by the BoundSources of
-// whoever runs the graph.
+// Dataset ops that name the data they read: BoundDataset and similar. The BoundSources of the graph's user open the
+// name.
 #include "engine/input/pipeline_registry.h"
 #include "engine/input/source_pipeline.h"
 
@@ -13,7 +13,7 @@ StatusOr<const BoundSources*> SourcesOf(const PipelineArguments& arguments) {
   return arguments.environment->bound.get();
 }
 
-// `file` < 0: all.
+// `file` < 0: all files.
 StatusOr<std::shared_ptr<Pipeline>> Open(PipelineArguments& arguments, int64_t file) {
   RIVULET_ASSIGN_OR_RETURN(const BoundSources* sources, SourcesOf(arguments));
   RIVULET_ASSIGN_OR_RETURN(auto pipeline,

@@ -7,8 +7,8 @@
 namespace rivulet {
 namespace {
 
-// Stages that one element passes, inputs that several stages share counted for each. It bounds how many iterators a
-// graph makes, and how deep they call each other.
+// Limit of stages that an element passes, with shared inputs counted repeatedly. It limits the number of iterators of a
+// graph, and the depth of their calls.
 constexpr int64_t kMostStages = 500;
 
 class Builder {
@@ -17,7 +17,7 @@ class Builder {
           std::span<const Component> arguments, TensorPrograms& programs, const InputBudget* budget)
       : graph_(graph), environment_(environment), arguments_(arguments), programs_(programs), budget_(budget) {}
 
-  // A data set that is used twice is one pipeline with two iterators, and so its random stages draw the same for both.
+  // A data set used twice is one pipeline with two iterators, so its random stages draw the same for both.
   StatusOr<std::shared_ptr<const Pipeline>> Build(Output dataset, int depth) {
     const Node& node = *dataset.node;
     if (node.type() == "Identity" && depth < kMostStages) return Build(node.input(0), depth + 1);
@@ -53,9 +53,9 @@ class Builder {
 
 }  // namespace
 
-// Sizes, seeds and counts of a pipeline are tensors that may be computed from a function's arguments. Each becomes a
-// program, once per tensor, and an interleave that opens a thousand data sets evaluates and does not compile a thousand
-// times.
+// Sizes, seeds and counts of a pipeline are tensors that may be computed
+// from a function's arguments. Each becomes a program, once per tensor,
+// so an interleave that opens a thousand data sets compiles only once.
 StatusOr<Tensor> TensorPrograms::Evaluate(const std::shared_ptr<const Graph>& graph, Output output,
                                           std::span<const Component> arguments, const PipelineEnvironment& environment,
                                           const InputBudget* budget) {
@@ -69,7 +69,7 @@ StatusOr<Tensor> TensorPrograms::Evaluate(const std::shared_ptr<const Graph>& gr
   }
   MutexLock lock(mutex_);
   Entry& entry = entries_[{node.id(), output.port}];
-  // Strings among the arguments are no feeds: only what the tensor needs is.
+  // Strings among the arguments cannot be fed: feeds only the arguments that the tensor needs.
   std::vector<Node*> needed;
   std::vector<Component> values;
   for (Node* each : graph->TopologicalOrder(std::vector{output.node})) {

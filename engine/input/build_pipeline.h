@@ -12,7 +12,7 @@
 
 namespace rivulet {
 
-// Programs for the tensors that dataset ops of one graph take (a count computed from an argument). Thread-safe.
+// Programs for the tensor inputs of a graph's dataset ops (a count computed from an argument). Thread-safe.
 class TensorPrograms {
  public:
   StatusOr<Tensor> Evaluate(const std::shared_ptr<const Graph>& graph, Output output,
@@ -28,15 +28,15 @@ class TensorPrograms {
   std::map<std::pair<int, int>, Entry> entries_ GUARDED_BY(mutex_);  // by node and port
 };
 
-// The pipeline whose handle is `dataset`, a variant of `graph`; the values of its "_Arg" nodes are `arguments`.
-// INVALID_ARGUMENT: a variant that no dataset op makes, too many stages; else what the stages say.
+// The pipeline with the handle `dataset`, a variant of `graph`; `arguments` are the values of its "_Arg" nodes.
+// INVALID_ARGUMENT: a variant that is not from a dataset op, too many stages; else errors of the stages.
 StatusOr<std::shared_ptr<const Pipeline>> BuildPipeline(const std::shared_ptr<const Graph>& graph, Output dataset,
                                                         const std::shared_ptr<const PipelineEnvironment>& environment,
                                                         std::span<const Component> arguments = {},
                                                         TensorPrograms* programs = nullptr,
                                                         const InputBudget* budget = nullptr);
 
-// Makes the stage of `arguments.node`: the maker of its op, and what holds of all stages.
+// Makes the stage of `arguments.node`: calls its op's maker, and does the work common to all stages.
 StatusOr<std::shared_ptr<const Pipeline>> MakePipeline(const MakePipelineFn& make, PipelineArguments& arguments);
 
 }  // namespace rivulet

@@ -1,10 +1,10 @@
-// TakeDataset, SkipDataset and ShardDataset: some of the elements, told by their position.
+// TakeDataset, SkipDataset and ShardDataset: selection of elements by position.
 #include "engine/input/pipeline_registry.h"
 
 namespace rivulet {
 namespace {
 
-// Elements number begin, begin + stride, … to before end.
+// Elements at positions begin, begin + stride, … before end.
 class PositionsPipeline : public Pipeline {
  public:
   struct Positions {

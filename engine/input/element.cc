@@ -122,7 +122,7 @@ StatusOr<Component> StackPadded(std::span<const std::span<const Component>> elem
                              shape.ToString(), padded.ToString(), i);
     const Tensor& tensor = component.tensor();
     if (tensor.bytes() == 0) continue;
-    // Runs along the last axis; the position of each in the padded row follows from its indices.
+    // Copies runs along the last axis; indices give each run's position in the padded row.
     const int rank = padded.rank();
     const int64_t run = rank == 0 ? 1 : shape.dim(rank - 1);
     const int64_t runs = tensor.elements() / run;

@@ -5,7 +5,7 @@
 namespace rivulet {
 namespace {
 
-// Elements of ever new sizes would compile without end; padding brings them to one.
+// Elements of ever new sizes would compile without end; padding them avoids this.
 constexpr size_t kMostShapes = 256;
 
 }  // namespace
@@ -49,8 +49,8 @@ StatusOr<std::shared_ptr<const Program>> FunctionRunner::ProgramFor(std::span<co
   return program;
 }
 
-// Programs are shared and instances are not: each iterator brings its State, so two iterators of one pipeline run side
-// by side.
+// Programs are shared, instances are not: each iterator has its own State, so two iterators of one pipeline run
+// concurrently.
 StatusOr<std::vector<Component>> FunctionRunner::Run(std::span<const Component> arguments, const CallNumber& number,
                                                      const InputBudget* budget, const CancellationToken& cancel,
                                                      State& state) const {
@@ -92,8 +92,8 @@ StatusOr<std::vector<Component>> FunctionRunner::Run(std::span<const Component> 
   bindings.arena = bound.arena.data();
   bindings.feeds = feeds;
   bindings.fetches = fetches;
-  // Iteration and step make each call's stream, so that an element's random numbers are the same whichever thread makes
-  // it and however many were made before.
+  // Iteration and step determine each call's stream, so an element's random numbers do not depend on the thread or on
+  // how many elements were made before.
   StreamKey rng = rng_;
   rng.key.words[0] ^= number.iteration * 0x9E3779B1u;
   bindings.rng = {&rng, 1};

@@ -1,4 +1,4 @@
-// Runner of tensor functions (of MapDataset, FilterDataset) as compiled programs, one for each set of argument shapes.
+// Runner of tensor functions (for MapDataset, FilterDataset) as compiled programs, one for each set of argument shapes.
 #pragma once
 
 #include <map>
@@ -13,16 +13,16 @@
 
 namespace rivulet {
 
-// Immutable but for its programs; shared by all iterators of a pipeline.
+// Immutable apart from its programs; shared by all iterators of a pipeline.
 class FunctionRunner {
  public:
-  // Computes `results`, tensors of `body`, whose arguments are its "_Arg" nodes. `where` begins messages.
+  // Computes `results`, tensors of `body`, whose arguments are its "_Arg" nodes. `where` starts messages.
   FunctionRunner(std::shared_ptr<const Graph> body, std::vector<Node*> arguments, std::vector<Output> results,
                  std::vector<Node*> control_results, CompileOptions options, StreamKey rng, std::string where);
   static std::shared_ptr<FunctionRunner> Of(const Function& function, const CompileOptions& options,
                                             const StreamKey& rng, std::string where);
 
-  // One thread's instances.
+  // Instances of one thread.
   class State {
    private:
     friend class FunctionRunner;
@@ -33,13 +33,13 @@ class FunctionRunner {
     };
     std::map<std::string, Bound> by_shapes_;
   };
-  // Which call this is, for random ops: the `step`th of an iteration over the data.
+  // Number of the call, for random ops: the `step`th of an iteration over the data.
   struct CallNumber {
     uint32_t iteration = 0;
     uint64_t step = 0;
   };
-  // INVALID_ARGUMENT: arguments of another number or type, strings among
-  // them; else what compiling and running say. RESOURCE_EXHAUSTED: too many different shapes.
+  // INVALID_ARGUMENT: arguments of another number or type, or strings among them; else errors of compiling and running.
+  // RESOURCE_EXHAUSTED: too many different shapes.
   StatusOr<std::vector<Component>> Run(std::span<const Component> arguments, const CallNumber& number,
                                        const InputBudget* budget, const CancellationToken& cancel, State& state) const;
 

@@ -1,13 +1,13 @@
-// InterleaveDataset: a function makes a data set of each element, and elements of `cycle_length` of these are taken in
-// turn, `block_length` at a time. FlatMapDataset: one of them after another.
+// InterleaveDataset: a function makes a data set from each element, and elements of `cycle_length` of these are taken
+// in turn, `block_length` at a time. FlatMapDataset: one data set after another.
 #include "engine/graph/function.h"
 #include "engine/input/build_pipeline.h"
 
 namespace rivulet {
 namespace {
 
-constexpr int64_t kMostOpen = 4096;  // of one interleave
-constexpr int kMostNested = 16;      // data sets of data sets of …
+constexpr int64_t kMostOpen = 4096;  // per interleave
+constexpr int kMostNested = 16;      // nested data sets
 
 class InterleavePipeline : public Pipeline {
  public:
@@ -61,16 +61,16 @@ class InterleavePipeline : public Pipeline {
       return false;
     }
 
-    // A data set that ends leaves its turn empty until the next element opens one there, as TensorFlow does; the order
-    // of elements depends on it.
+    // A finished data set leaves its turn empty until the next element opens one there, as in TensorFlow; the order of
+    // elements depends on it.
     void NextTurn() {
       taken_ = 0;
       turn_ = (turn_ + 1) % open_.size();
     }
 
-    // Null at the end of the input.
-    // The function's body is built into a pipeline for each element, with the element's values as constants; compiled
-    // programs are shared by way of programs_.
+    // Returns null at the end of the input. For each element the
+    // function's body is built into a pipeline, with the element's
+    // values as constants; programs_ shares compiled programs.
     StatusOr<std::unique_ptr<PipelineIterator>> Open(const CancellationToken& cancel) {
       Element next;
       RIVULET_ASSIGN_OR_RETURN(const bool more, input_->Next(cancel, next));
@@ -82,7 +82,7 @@ class InterleavePipeline : public Pipeline {
       std::vector<Component> arguments(components.begin(), components.end());
       for (const Tensor& captured : pipeline().captured_) arguments.emplace_back(captured);
       const Function& function = *pipeline().function_;
-      // Each data set draws its own random numbers.
+      // Each data set draws separate random numbers.
       auto environment = std::make_shared<PipelineEnvironment>(*pipeline().environment_);
       environment->rng.key.words[0] ^= ++opened_ * 0x85EBCA6Bu;
       StatusOr<std::shared_ptr<const Pipeline>> inner = BuildPipeline(

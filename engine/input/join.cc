@@ -1,4 +1,4 @@
-// ZipDataset: elements of several pipelines side by side. ConcatenateDataset: one pipeline after another.
+// ZipDataset: combines elements of several pipelines. ConcatenateDataset: one pipeline after another.
 #include "engine/input/pipeline_registry.h"
 
 namespace rivulet {
@@ -77,7 +77,7 @@ StatusOr<std::shared_ptr<Pipeline>> MakeZip(PipelineArguments& arguments) {
   return std::make_shared<JoinPipeline>(arguments.where(), std::move(specs), std::move(arguments.datasets), true);
 }
 
-// A dimension in which the two differ is open.
+// A dimension in which the two differ is unknown.
 StatusOr<std::shared_ptr<Pipeline>> MakeConcatenate(PipelineArguments& arguments) {
   const std::vector<TensorSpec>& first = arguments.datasets[0]->specs();
   const std::vector<TensorSpec>& second = arguments.datasets[1]->specs();

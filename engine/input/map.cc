@@ -1,4 +1,4 @@
-// MapDataset: a function of each element. FilterDataset: the elements of which a function says true.
+// MapDataset: a function of each element. FilterDataset: elements for which a function returns true.
 #include "engine/input/function_runner.h"
 #include "engine/input/pipeline_registry.h"
 
@@ -25,7 +25,7 @@ class MapPipeline : public Pipeline {
    public:
     Iterator(const MapPipeline& pipeline, const IteratorContext& context, std::unique_ptr<PipelineIterator> input)
         : IteratorOf(pipeline, context), input_(std::move(input)) {
-      // Each iteration draws its own random numbers.
+      // Each iteration draws separate random numbers.
       iteration_ = pipeline.iterations_.fetch_add(1);
     }
 
@@ -94,7 +94,7 @@ StatusOr<std::shared_ptr<Pipeline>> MakeStage(PipelineArguments& arguments, std:
 
 StatusOr<std::shared_ptr<Pipeline>> MakeMap(PipelineArguments& arguments) { return MakeStage(arguments, "f"); }
 
-// The calls are made one after another: the order, and with it every bit, is the same whatever is asked for.
+// Calls are sequential: the order, and so every bit, is the same for any requested parallelism.
 StatusOr<std::shared_ptr<Pipeline>> MakeParallelMap(PipelineArguments& arguments) {
   RIVULET_RETURN_IF_ERROR(arguments.Integer(arguments.tensors.size() - 1, "num_parallel_calls").status());
   arguments.tensors.pop_back();

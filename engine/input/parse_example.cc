@@ -14,7 +14,7 @@ struct DenseFeature {
   std::string key;
   DType dtype;           // float, int64, string; uint8: the bytes of one string
   Shape shape;           // of one example
-  Tensor default_value;  // the default, where there is one
+  Tensor default_value;  // if has_default
   bool has_default = false;
 };
 
@@ -95,7 +95,7 @@ class ParsePipeline : public Pipeline {
       return Component(std::move(batch));
     }
 
-    // The feature's list in one record, of `kind` with `count` values; nullopt where its default stands in.
+    // The feature's list in one record, of `kind` with `count` values; nullopt if its default is used.
     StatusOr<std::optional<FeatureView>> Find(const DenseFeature& feature, const Bytes& record, FeatureKind kind,
                                               int64_t count) const {
       const auto features = ParseExample(record.value);

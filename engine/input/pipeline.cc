@@ -2,8 +2,8 @@
 
 namespace rivulet {
 
-// Every stage counts, as a filter that drops everything or a repeat of nothing makes work without an element ever
-// coming out.
+// Every stage counts, because a filter that drops everything, or a repeat of nothing, works without producing an
+// element.
 Status InputBudget::CountElement(std::string_view where) {
   const int64_t count = elements_.fetch_add(1, std::memory_order_relaxed) + 1;
   if (limits_.max_elements >= 0 && count > limits_.max_elements)
@@ -11,7 +11,7 @@ Status InputBudget::CountElement(std::string_view where) {
         "{}: the input pipeline's stages have handed on {} elements, all that it may; it repeats without end, or "
         "filters everything out",
         where, limits_.max_elements);
-  // The clock is asked now and then: an element costs less than it.
+  // Reads the clock only sometimes: an element costs less than that.
   if (limits_.deadline != std::chrono::steady_clock::time_point::max() && count % 64 == 0 &&
       std::chrono::steady_clock::now() > limits_.deadline)
     return DeadlineExceeded("{}: the input pipeline's time is up", where);
@@ -39,7 +39,7 @@ void InputBudget::GiveThread() {
   if (limits_.max_threads >= 0) threads_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-// Cancellation and budget in one place for all stages, which then cannot forget them.
+// Cancellation and budget are checked here for all stages, so that none can omit it.
 StatusOr<bool> PipelineIterator::Next(const CancellationToken& cancel, Element& element) {
   if (cancel.cancelled()) return Cancelled("{}: the input was cancelled", where_);
   if (context_.budget != nullptr) RIVULET_RETURN_IF_ERROR(context_.budget->CountElement(where_));

@@ -1,6 +1,6 @@
 // Input pipelines: a source of elements and a sequence of stages that transform them. A Pipeline is an immutable,
 // shared description, except that a shuffle counts its iterations. One thread at a time uses an iterator. The same
-// pipeline with the same seeds gives the same elements in the same order, regardless of the threads behind it.
+// pipeline with the same seeds gives the same elements in the same order, for any number of threads.
 //
 //   RIVULET_ASSIGN_OR_RETURN(auto pipeline, BuildPipeline(graph, batches, environment));
 //   RIVULET_ASSIGN_OR_RETURN(auto iterator, pipeline->MakeIterator({}));
@@ -26,22 +26,22 @@
 
 namespace rivulet {
 
-// What a pipeline from outside may cost, all its iterators together. Thread-safe.
+// Limits for an untrusted pipeline, over all its iterators. Thread-safe.
 class InputBudget {
  public:
   struct Limits {
-    int64_t max_elements = -1;    // handed on from one stage to the next, all stages together; negative: no limit
+    int64_t max_elements = -1;    // passed between stages, over all stages; negative: no limit
     size_t max_held_bytes = 0;    // in buffers: shuffles, batches, prefetches; 0: no limit
-    int max_threads = -1;         // of prefetches; those beyond work without; negative: no limit
-    int64_t max_loop_steps = -1;  // of loops inside one call of a function; negative: no limit
+    int max_threads = -1;         // of prefetches; further ones run without a thread; negative: no limit
+    int64_t max_loop_steps = -1;  // of loops in one call of a function; negative: no limit
     std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
   };
   explicit InputBudget(const Limits& limits) : limits_(limits) {}
-  // RESOURCE_EXHAUSTED names the limit, DEADLINE_EXCEEDED says that time is up; both begin with `where`.
+  // RESOURCE_EXHAUSTED names the limit, DEADLINE_EXCEEDED the deadline; both start with `where`.
   Status CountElement(std::string_view where);
   Status Hold(size_t bytes, std::string_view where);
   void Release(size_t bytes);
-  bool TakeThread();  // false: there may be no more now
+  bool TakeThread();  // false: the limit is reached
   void GiveThread();
   const Limits& limits() const { return limits_; }
 
@@ -52,7 +52,7 @@ class InputBudget {
   std::atomic<int> threads_{0};
 };
 
-// Bytes held of a budget, given back at the end.
+// Bytes charged to a budget for the life of this object.
 class HeldBytes {
  public:
   explicit HeldBytes(std::shared_ptr<InputBudget> budget) : budget_(std::move(budget)) {}
@@ -76,19 +76,19 @@ class HeldBytes {
 
 struct IteratorContext {
   std::shared_ptr<InputBudget> budget;  // null: no limits
-  int nested = 0;                       // data sets that elements of data sets were made into, around this one
+  int nested = 0;                       // number of surrounding data sets whose elements were data sets
 };
 
 class PipelineIterator {
  public:
   virtual ~PipelineIterator() = default;
-  // False: there are no more elements, and `element` is unchanged. Blocks while elements are being made elsewhere.
-  // CANCELLED soon after `cancel`; errors begin with the stage they come from, those about a record with its file,
-  // number and byte. After an error the iterator is done.
+  // Returns false at the end, with `element` unchanged. Blocks while elements are made elsewhere. CANCELLED soon after
+  // `cancel`; errors start with their stage, and errors about a record have its file, number and byte. After an error
+  // the iterator is finished.
   StatusOr<bool> Next(const CancellationToken& cancel, Element& element);
 
  protected:
-  // `where` is the stage's, and outlives the iterator.
+  // `where` is the stage's, and must outlive the iterator.
   PipelineIterator(const IteratorContext& context, std::string_view where) : context_(context), where_(where) {}
   virtual StatusOr<bool> DoNext(const CancellationToken& cancel, Element& element) = 0;
   const IteratorContext& context() const { return context_; }
@@ -103,11 +103,11 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
  public:
   virtual ~Pipeline() = default;
   virtual StatusOr<std::unique_ptr<PipelineIterator>> MakeIterator(const IteratorContext& context) const = 0;
-  // Of every element; dimensions may be unknown.
+  // For every element; dimensions may be unknown.
   const std::vector<TensorSpec>& specs() const { return specs_; }
-  // "ShuffleDataset 'shuffle'": how messages name this stage.
+  // "ShuffleDataset 'shuffle'": the stage's name in messages.
   const std::string& where() const { return where_; }
-  // How many stages an element passes up to and with this one (engine/input/build_pipeline.h sets it).
+  // Number of stages that an element passes, including this one (set by engine/input/build_pipeline.h).
   int64_t stages() const { return stages_; }
   void set_stages(int64_t stages) { stages_ = stages; }
 

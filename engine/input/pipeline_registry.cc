@@ -36,8 +36,8 @@ StatusOr<std::vector<TensorSpec>> PipelineArguments::OutputSpecs() const {
   return specs;
 }
 
-// What the graph says of a data set's elements was believed when its consumers' shapes were inferred; a stage that
-// makes others is refused where it is built.
+// Shapes of consumers were inferred from the element specs in the graph; a stage with other elements is refused when it
+// is built.
 StatusOr<std::vector<TensorSpec>> PipelineArguments::Check(const std::vector<TensorSpec>& computed) const {
   RIVULET_ASSIGN_OR_RETURN(std::vector<TensorSpec> said, OutputSpecs());
   bool fits = said.size() == computed.size();
@@ -63,7 +63,7 @@ StatusOr<std::shared_ptr<const Function>> PipelineArguments::FunctionOf(std::str
 StreamKey PipelineArguments::NextStream() const {
   StreamKey stream = environment->rng;
   const uint32_t stage = random_stages == nullptr ? 0 : static_cast<uint32_t>((*random_stages)++);
-  // The first stage draws from the environment's own stream, so that a lone shuffle is the built-in one.
+  // The first stage uses the environment's own stream, so that a lone shuffle equals the built-in one.
   stream.key.words[1] ^= stage * 0x9E3779B9u;
   return stream;
 }

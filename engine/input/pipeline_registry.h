@@ -1,5 +1,5 @@
-// Registry of dataset ops: each makes a pipeline of its node, once per (run of the node | place in a plan). One op, one
-// file:
+// Registry of dataset ops: each makes a pipeline from its node, once per run of the node or place in a plan. One op,
+// one file:
 //
 //   StatusOr<std::shared_ptr<Pipeline>> MakeTake(PipelineArguments& arguments);
 //   RIVULET_DATASET_OP("TakeDataset", MakeTake);
@@ -24,46 +24,46 @@
 
 namespace rivulet {
 
-// Opens what a name stands for: the one way from a graph to data. Thread-safe.
+// Opens data by name: the only access from a graph to data. Thread-safe.
 class BoundSources {
  public:
   virtual ~BoundSources() = default;
-  // All records in order, or those of file `file` when that is not negative. NOT_FOUND: nothing is bound to the name.
+  // All records in order, or those of file `file` if that is not negative. NOT_FOUND: nothing is bound to the name.
   virtual StatusOr<std::shared_ptr<Pipeline>> Open(std::string_view name, int64_t file, std::string where) const = 0;
-  // How many files the name stands for.
+  // The number of files bound to the name.
   virtual StatusOr<int64_t> Files(std::string_view name) const = 0;
 };
 
-// What all stages of one pipeline share.
+// State shared by all stages of one pipeline.
 struct PipelineEnvironment {
-  CompileOptions compile;  // of functions
-  // Shuffles without seeds (0, 0) and random ops in functions draw from here.
+  CompileOptions compile;  // for functions
+  // Random stream for shuffles without seeds (0, 0) and for random ops in functions.
   StreamKey rng;
   std::shared_ptr<const BoundSources> bound;  // null: no data set is bound
 };
 
 struct PipelineArguments {
   const Node& node;
-  const Graph& graph;                                     // where functions are found
-  std::vector<std::shared_ptr<const Pipeline>> datasets;  // inputs that are variants, in order
-  std::vector<Tensor> tensors;                            // the others, in order
+  const Graph& graph;                                     // has the functions
+  std::vector<std::shared_ptr<const Pipeline>> datasets;  // variant inputs, in order
+  std::vector<Tensor> tensors;                            // the other inputs, in order
   std::shared_ptr<const PipelineEnvironment> environment;
-  // Counts the stages made so far that draw random numbers, so that each has a stream of its own.
+  // Counts the stages so far that draw random numbers, so that each has a separate stream.
   int* random_stages = nullptr;
 
   std::string where() const;
-  // Tensor `i`, an int64 (or int32) scalar named `name`. INVALID_ARGUMENT: no such scalar.
+  // Tensor `i`, an int64 (or int32) scalar named `name`. INVALID_ARGUMENT: not such a scalar.
   StatusOr<int64_t> Integer(size_t i, std::string_view name) const;
   StatusOr<bool> Boolean(size_t i, std::string_view name) const;
-  // output_types (or Toutput_types) and output_shapes of the node; INVALID_ARGUMENT: not as many of one as of the
-  // other.
+  // output_types (or Toutput_types) and output_shapes of
+  // the node; INVALID_ARGUMENT: their numbers differ.
   StatusOr<std::vector<TensorSpec>> OutputSpecs() const;
-  // What elements of shape `computed` are, further told by the node's attributes. INVALID_ARGUMENT: they say something
-  // else.
+  // Combines the specs `computed` of elements with the node's
+  // attributes. INVALID_ARGUMENT: they contradict each other.
   StatusOr<std::vector<TensorSpec>> Check(const std::vector<TensorSpec>& computed) const;
-  // The function that attribute `attr` names. NOT_FOUND: the graph has none of this name.
+  // The function named by attribute `attr`. NOT_FOUND: the graph lacks it.
   StatusOr<std::shared_ptr<const Function>> FunctionOf(std::string_view attr) const;
-  // A stream of this stage's own.
+  // A separate random stream for this stage.
   StreamKey NextStream() const;
 };
 
@@ -72,9 +72,9 @@ using MakePipelineFn = std::function<StatusOr<std::shared_ptr<Pipeline>>(Pipelin
 class PipelineRegistry {
  public:
   static PipelineRegistry& Global();
-  // A second registration of an op stops the program and names both places.
+  // A second registration of an op stops the program with both places.
   void Register(std::string op, MakePipelineFn make, const char* file, int line);
-  const MakePipelineFn* Find(std::string_view op) const;  // nullptr: no dataset op
+  const MakePipelineFn* Find(std::string_view op) const;  // nullptr: not a dataset op
 
  private:
   struct Entry {

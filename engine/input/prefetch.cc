@@ -1,5 +1,5 @@
-// PrefetchDataset: a thread makes the next `buffer_size` elements while the caller works with those before. The
-// elements and their order are those of the input.
+// PrefetchDataset: a thread makes the next `buffer_size` elements while the caller uses earlier ones. The elements and
+// their order are those of the input.
 #include <deque>
 #include <system_error>
 #include <thread>
@@ -10,10 +10,10 @@
 namespace rivulet {
 namespace {
 
-// More threads than cores make nothing faster, and a graph from outside could ask for any number. Without one the order
-// of elements is the same, only later.
-constexpr int64_t kAutotuned = 2;  // what a buffer_size of -1 (AUTOTUNE) means
-constexpr int kMostThreads = 64;   // of the process; a prefetch beyond them works without one
+// More threads than cores give no speed, and an untrusted graph could request any number. Without a thread the order of
+// elements is the same.
+constexpr int64_t kAutotuned = 2;  // meaning of a buffer_size of -1 (AUTOTUNE)
+constexpr int kMostThreads = 64;   // per process; further prefetches run without a thread
 std::atomic<int> threads_running{0};
 
 class PrefetchPipeline : public Pipeline {
@@ -47,18 +47,18 @@ class PrefetchPipeline : public Pipeline {
     }
 
    private:
-    // Apart from the iterator, because the callback of a cancelled call may come when the iterator is gone.
+    // Separate from the iterator, because the callback of a cancelled call may run after the iterator's end.
     struct Shared {
       Mutex mutex;
       CondVar changed;
       std::deque<Element> ready GUARDED_BY(mutex);
-      Status error GUARDED_BY(mutex);  // follows what is ready
+      Status error GUARDED_BY(mutex);  // returned after the ready elements
       bool ended GUARDED_BY(mutex) = false;
       bool stopped GUARDED_BY(mutex) = false;
-      bool cancelled GUARDED_BY(mutex) = false;  // the call that waits
+      bool cancelled GUARDED_BY(mutex) = false;  // the waiting call
     };
 
-    // The thread begins with the first element that is asked for: many iterators are made and never used.
+    // The thread starts at the first request: many iterators are never used.
     StatusOr<bool> DoNext(const CancellationToken& cancel, Element& element) override {
       if (!started_) Start();
       if (!thread_.joinable()) return input_->Next(cancel, element);
@@ -106,7 +106,7 @@ class PrefetchPipeline : public Pipeline {
       try {
         thread_ = std::thread([this] { Produce(); });
       } catch (const std::system_error&) {
-        GiveThread();  // no thread to be had: the caller's own makes the elements
+        GiveThread();  // no thread available: the caller's thread makes the elements
       }
     }
 
@@ -127,12 +127,12 @@ class PrefetchPipeline : public Pipeline {
         Element element;
         StatusOr<bool> more = input_->Next(stop_, element);
         Status status = more.status();
-        // An element of a source is only read when somebody looks into it; unread it would be the caller who waits for
-        // the disk, which is what the thread is for.
-        if (status.ok() && *more) status = element.Components().status();  // it is read here, and not by the caller
+        // Reads a source's element here, in the thread; if it stayed deferred, the caller would wait for the disk
+        // instead.
+        if (status.ok() && *more) status = element.Components().status();  // read here, not by the caller
         MutexLock lock(shared_->mutex);
         if (status.ok() && *more) status = held_.Add(element.bytes(), where());
-        // An error waits behind the elements that came before it, as it would without a thread.
+        // An error is returned after earlier elements, as without a thread.
         if (!status.ok() || !*more) {
           shared_->error = status;
           shared_->ended = true;
@@ -144,10 +144,10 @@ class PrefetchPipeline : public Pipeline {
       }
     }
 
-    const std::unique_ptr<PipelineIterator> input_;  // the thread's, once it runs
+    const std::unique_ptr<PipelineIterator> input_;  // owned by the thread, once it runs
     const std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
     const CancellationToken stop_ = CancellationToken::Create();
-    HeldBytes held_;  // guarded by the mutex, once the thread runs
+    HeldBytes held_;  // guarded by the mutex once the thread runs
     std::thread thread_;
     bool started_ = false;
   };

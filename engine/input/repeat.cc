@@ -1,4 +1,4 @@
-// RepeatDataset: all elements, `count` times over, or without end when count is negative.
+// RepeatDataset: all elements, `count` times, or without end if count is negative.
 #include "engine/input/pipeline_registry.h"
 
 namespace rivulet {
@@ -30,7 +30,7 @@ class RepeatPipeline : public Pipeline {
         if (more) return true;
         input_ = nullptr;
         ++round_;
-        if (first && count < 0) break;  // nothing, without end, is nothing
+        if (first && count < 0) break;  // an endless repetition of nothing is empty
       }
       return false;
     }

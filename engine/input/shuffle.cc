@@ -1,7 +1,7 @@
-// ShuffleDataset: elements in random order, drawn from a buffer of the next `buffer_size` of them.
+// ShuffleDataset: elements in random order, drawn from a buffer of the next `buffer_size` elements.
 //
-// With seeds the order is TensorFlow's, draw for draw. Without (0, 0) it is drawn from the stream that the pipeline was
-// given: a client's own, so that the whole of its data in one buffer comes in the order of the built-in epochs.
+// With seeds the order is TensorFlow's, draw by draw. Without (0, 0) it comes from the pipeline's random stream: for a
+// client this is its own stream, so that a buffer with all of its data gives the order of the built-in epochs.
 #include "engine/base/draws.h"
 #include "engine/base/mutex.h"
 #include "engine/input/pipeline_registry.h"
@@ -9,7 +9,7 @@
 namespace rivulet {
 namespace {
 
-// TensorFlow's PhiloxRandom(seed, seed2), one word at a time.
+// TensorFlow's PhiloxRandom(seed, seed2), one word per call.
 class SeededWords {
  public:
   SeededWords(uint64_t seed, uint64_t seed2)
@@ -50,7 +50,7 @@ class ShufflePipeline : public Pipeline {
     RIVULET_ASSIGN_OR_RETURN(auto input, input_->MakeIterator(context));
     uint64_t seed = settings_.seed, seed2 = settings_.seed2;
     uint32_t iteration = 0;
-    // The pipeline keeps the seeds of its iterations: each epoch of a Repeat makes an iterator, and gets the next pair.
+    // The pipeline stores its iterations' seeds: each epoch of a Repeat makes an iterator, and gets the next pair.
     if (settings_.reshuffle_each_iteration) {
       MutexLock lock(mutex_);
       iteration = iterations_++;
@@ -63,9 +63,9 @@ class ShufflePipeline : public Pipeline {
   }
 
  private:
-  // Full, the buffer gives up an element for each that comes; at the end what is left comes in the order of one
-  // permutation. With the whole of the data in the buffer that permutation is all that is drawn, and it is the one that
-  // the built-in epochs of a client draw: a plan that writes its shuffling out gives the same bits.
+  // A full buffer returns a random element for each new one; at the end the rest is returned in the order of one
+  // permutation. If the buffer holds all data, that permutation is the only draw, and it equals that of a client's
+  // built-in epochs: a plan with explicit shuffling gives the same bits.
   class StreamIterator : public IteratorOf<ShufflePipeline> {
    public:
     StreamIterator(const ShufflePipeline& pipeline, const IteratorContext& context,
@@ -81,7 +81,7 @@ class ShufflePipeline : public Pipeline {
         Element next;
         RIVULET_ASSIGN_OR_RETURN(const bool more, input_->Next(cancel, next));
         if (!more) {
-          // What is left comes in the order of one permutation.
+          // The rest is returned in the order of one permutation.
           ended_ = true;
           order_ = Permutation(draws_, static_cast<uint32_t>(buffer_.size()));
           break;
@@ -111,7 +111,7 @@ class ShufflePipeline : public Pipeline {
     bool ended_ = false;
   };
 
-  // As TensorFlow: the buffer is a ring from start_ to end_; what is drawn changes places with the first.
+  // As in TensorFlow: the buffer is a ring from start_ to end_; a drawn element is swapped with the first.
   class SeededIterator : public IteratorOf<ShufflePipeline> {
    public:
     SeededIterator(const ShufflePipeline& pipeline, const IteratorContext& context,
@@ -130,7 +130,7 @@ class ShufflePipeline : public Pipeline {
         }
         RIVULET_RETURN_IF_ERROR(held_.Add(next.bytes(), where()));
         if (buffer_.size() < capacity) {
-          buffer_.push_back(std::move(next));  // the ring has not closed yet
+          buffer_.push_back(std::move(next));  // the ring is not full yet
         } else {
           buffer_[end_ % capacity] = std::move(next);
         }
@@ -163,7 +163,7 @@ StatusOr<std::shared_ptr<Pipeline>> MakeShuffle(PipelineArguments& arguments) {
   RIVULET_ASSIGN_OR_RETURN(int64_t buffer_size, arguments.Integer(0, "buffer_size"));
   RIVULET_ASSIGN_OR_RETURN(const int64_t seed, arguments.Integer(1, "seed"));
   RIVULET_ASSIGN_OR_RETURN(const int64_t seed2, arguments.Integer(2, "seed2"));
-  if (buffer_size == -1) buffer_size = INT64_MAX;  // everything
+  if (buffer_size == -1) buffer_size = INT64_MAX;  // all elements
   if (buffer_size <= 0)
     return InvalidArgument("{}: buffer_size must be greater than zero, or -1 for everything, not {}", arguments.where(),
                            buffer_size);

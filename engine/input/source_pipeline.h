@@ -11,8 +11,8 @@
 
 namespace rivulet {
 
-// The records of data sets, one after another: elements of one string. A record is read when its element is looked
-// into.
+// The records of data sets, one after another, as elements of one string. A record is read when its element is
+// accessed.
 std::shared_ptr<Pipeline> RecordsOf(std::string where, std::vector<std::shared_ptr<const Dataset>> files);
 
 // Elements 0 .. size - 1 of a source.

@@ -1,4 +1,4 @@
-// TensorDataset: one element, the tensors as they are. TensorSliceDataset: one element for each row of all of them.
+// TensorDataset: one element with the tensors. TensorSliceDataset: one element for each row of all of them.
 #include <cstring>
 
 #include "engine/input/pipeline_registry.h"

@@ -1,5 +1,5 @@
-// Nodes of one op, with equal attributes and equal inputs, compute the same: the first of them serves all. Random ops
-// and effects are never alike. Reads of a variable are, as long as nothing writes a variable between them.
+// Merges equal nodes: nodes of one op, with equal attributes and inputs, compute the same, so the first serves all.
+// Random ops and side effects are never equal. Reads of a variable are, if nothing writes a variable between them.
 #include <algorithm>
 #include <cstring>
 #include <unordered_map>
@@ -11,11 +11,11 @@
 namespace rivulet {
 namespace {
 
-// Larger constants are alike only where they share their memory: comparing them costs more than they do.
-// Equal large constants nearly always come from one node that was copied, and then share it.
+// Larger constants are equal only if they share memory: comparing them costs more than it saves. Equal large constants
+// nearly always are copies of one node, and then share it.
 constexpr size_t kComparedBytes = 4096;
 
-// The node as bytes: equal keys, equal values.
+// The node as bytes: equal keys mean equal values.
 class Key {
  public:
   void Add(std::string_view text) {
@@ -87,9 +87,9 @@ bool WritesVariables(const GraphEditor& graph, const EditNode& node) {
   return false;
 }
 
-// Everything that makes a difference goes into the key, the device and control inputs as well: two nodes that wait for
-// different things may run at different times. Inputs go by index of node, which is enough because producers were
-// merged before their users are looked at.
+// The key contains everything that matters, including device and control inputs: nodes that wait for different nodes
+// may run at different times. Inputs are represented by node index, which is enough because producers are merged before
+// their users.
 std::string KeyOf(const EditNode& node, int writes) {
   Key key;
   key.Add(std::string_view(node.type()));
@@ -108,8 +108,8 @@ std::string KeyOf(const EditNode& node, int writes) {
     const std::string* shared = node.FindAttr<std::string>("shared_name");
     key.Add(std::string_view(shared == nullptr || shared->empty() ? node.name : *shared));
   }
-  // The number of writes so far stands for the time of a read. It counts writes of all variables, since memory may
-  // overlap under other names; two reads with any write between them stay two.
+  // The number of earlier writes represents the time of a read. It counts writes of all variables, because memory may
+  // overlap under other names; two reads with any write between them stay separate.
   bool reads = node.type() == "ReadVariableOp";
   for (const Edge& input : node.inputs)
     reads = reads || (RunsFunctions(node.type()) && input.dtype() == DType::kResource);
@@ -126,7 +126,7 @@ bool MayMerge(const EditNode& node) {
 
 }  // namespace
 
-// One walk in the order of execution: the first of equals serves all, and it runs before every user of the others.
+// One pass in execution order: the first of equal nodes serves all, and it runs before every user of the others.
 Status MergeCommonSubexpressions(GraphEditor& graph, PassContext& context) {
   std::unordered_map<std::string, EditNode*> first;
   int writes = 0;
@@ -136,7 +136,7 @@ Status MergeCommonSubexpressions(GraphEditor& graph, PassContext& context) {
     if (!MayMerge(*node)) continue;
     const auto [known, inserted] = first.try_emplace(KeyOf(*node, writes), node);
     if (inserted) continue;
-    if (node->pinned && node->type() == "Identity") continue;  // what it would become
+    if (node->pinned && node->type() == "Identity") continue;  // it would become an Identity again
     const std::string line = fmt::format("{}: is '{}'", node->name, known->second->name);
     if (graph.Replace(*node, known->second->output())) context.log.push_back(line);
   }

@@ -1,4 +1,4 @@
-// Queries of constants for passes.
+// Queries about constants for passes.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace rivulet {
 
-// The integers of a Const of int32 or int64.
+// The integers of a Const of type int32 or int64.
 std::optional<std::vector<int64_t>> ConstantIntegers(Edge edge);
 
-// The one value that a Const of float32, float64, int32 or int64 holds everywhere (bit for bit: a zero keeps its sign).
-// nullopt where it holds several, or none.
+// The single value of all elements of a Const of type float32, float64, int32 or int64 (exact to the bit: zeros keep
+// their sign). nullopt if it has different values, or none.
 std::optional<double> Splat(Edge edge);
 
 // The position of the permutation's axes; nullopt unless `edge` is a constant permutation of `rank` axes.

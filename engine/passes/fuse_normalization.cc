@@ -1,7 +1,7 @@
-// A batch normalisation and the Relu or Relu6 after it in one, and so their gradients. The activation is applied while
-// the normalised value is in a register, and its gradient makes that value again from x, which the normalisation's
-// gradient reads anyway: of the passes over the images a third is left out. Names and attributes are TensorFlow's
-// (_FusedBatchNormEx, _FusedBatchNormGradEx), but for the gradient's inputs.
+// Fuses a batch normalisation with the Relu or Relu6 after it, and likewise their gradients. The activation is applied
+// while the normalised value is in a register, and its gradient recomputes that value from x, which the normalisation's
+// gradient reads anyway: this saves a third of the passes over the images. Names and attributes are TensorFlow's
+// (_FusedBatchNormEx, _FusedBatchNormGradEx), except for the gradient's inputs.
 #include "engine/passes/pass.h"
 
 namespace rivulet {
@@ -20,7 +20,7 @@ class NormalizationFusion {
   }
 
  private:
-  // A kernel of the type's own: half precision is rounded between the two.
+  // Requires a native kernel for the type: half precision is rounded between the two ops.
   bool HasKernel(std::string_view op, DType dtype) const {
     return (dtype == DType::kFloat32 || dtype == DType::kFloat64) && GraphEditor::HasOp(op) &&
            KernelRegistry::Global().IsRegisteredFor(op, context_.kernels.device, dtype);
@@ -31,7 +31,7 @@ class NormalizationFusion {
     EditNode& norm = *y.node;
     if (norm.type() != "FusedBatchNormV3" || y.port != 0 || norm.pinned || norm.uses[0] != 1) return;
     if (!HasKernel(kForward, y.dtype())) return;
-    // What waits for the activation would wait for the normalisation alone.
+    // Control inputs of the activation would delay the normalisation too.
     if (!activation.control_inputs.empty()) return;
     AttrMap attrs = norm.attrs;
     attrs["activation_mode"] = std::string(activation.type());
@@ -51,8 +51,8 @@ class NormalizationFusion {
     if (norm.type() != kForward || inner.inputs[1].port != 0) return;
     const std::string mode = *norm.FindAttr<std::string>("activation_mode");
     if (inner.type() != mode + "Grad") return;
-    // The gradient of this very normalisation: what it is made again from must be what it was made from. By given
-    // statistics, outside training, it is one product, and there is little to gain.
+    // The gradient must belong to this normalisation, because the value is recomputed from its inputs. With given
+    // statistics, outside training, the gradient is one product, and there is little to save.
     const Edge mean{inner.inputs[1].node, 3}, variance{inner.inputs[1].node, 4};
     if (gradient.inputs[1] != norm.inputs[0] || gradient.inputs[2] != norm.inputs[1] || gradient.inputs[3] != mean ||
         gradient.inputs[4] != variance || !*gradient.FindAttr<bool>("is_training") ||
@@ -77,7 +77,7 @@ class NormalizationFusion {
 }  // namespace
 
 Status FuseNormalization(GraphEditor& graph, PassContext& context) {
-  // Under a budget an activation by itself is what is cheap to compute again.
+  // With a budget, a separate activation is a cheap value to recompute.
   if (context.options.memory_budget_bytes > 0) return absl::OkStatus();
   NormalizationFusion fusion(graph, context);
   for (EditNode* node : graph.Nodes())

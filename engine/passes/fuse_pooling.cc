@@ -1,18 +1,18 @@
-// Max pools and what stands before them.
+// Fusion of max pools with the nodes before them.
 //
-// MaxPool of 2×2 after a _FusedConv2D that nobody else reads: one kernel, which need not write the convolution's
-// output, four times as large as what is left of it, and read it again. So evaluation has it: in training the pool's
-// gradient reads that output, to find the largest.
+// MaxPool of 2×2 after a _FusedConv2D without other readers becomes one kernel. It avoids writing and reading the
+// convolution's output, which is four times as large as the pool's. This applies to evaluation: in training the pool's
+// gradient reads that output to find the maxima.
 //
-// ReluGrad of MaxPoolGrad, where the pool's input is that Relu's output: one kernel writes the large tensor once. An
-// element that is its window's maximum passes the gradient only where it is positive.
+// ReluGrad of MaxPoolGrad, if the pool's input is that Relu's output, becomes one kernel that writes the large tensor
+// once. An element that is its window's maximum passes the gradient only if it is positive.
 #include "engine/ops/window.h"
 #include "engine/passes/pass.h"
 
 namespace rivulet {
 namespace {
 
-// Whole windows alone, which touch each other.
+// Only complete, adjacent windows.
 bool HalvesBothAxes(const EditNode& pool) {
   const StatusOr<ImageWindow> window = PoolWindow(pool.attrs, pool.inputs[0].shape());
   if (!window.ok() || window->layout.channels_first) return false;

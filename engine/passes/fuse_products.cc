@@ -1,5 +1,5 @@
-// MatMul or Conv2D, the bias added to it and the Relu after that in one kernel, which leaves its result finished.
-// Names and attributes are TensorFlow's (_FusedMatMul, _FusedConv2D).
+// Fuses MatMul or Conv2D with the addition of a bias and a following Relu into one kernel, which writes only the final
+// result. Names and attributes are TensorFlow's (_FusedMatMul, _FusedConv2D).
 #include "engine/passes/pass.h"
 
 namespace rivulet {
@@ -27,10 +27,10 @@ class ProductFusion {
   }
 
  private:
-  // A kernel of the type's own. float16 goes through float32, as everything in it does, and so does all of half
-  // precision on a GPU that the chains of elements behind a product do not take anyway. In bfloat16 a native kernel may
-  // round the product, its sum with the bias, or only what it leaves, no more often than the ops apart; portable ones
-  // keep every rounding, since models that are frozen to the bit were trained with them.
+  // Requires a native kernel for the type. float16 uses float32 kernels throughout, as does half precision on a GPU,
+  // where element chains handle these ops anyway. In bfloat16 a native kernel may round the product, its sum with the
+  // bias, or only the result, at most as often as separate ops. Portable kernels keep every rounding, because models
+  // with fixed expected bits were trained with them.
   bool HasKernel(std::string_view op, DType dtype) const {
     const Device device = context_.kernels.device;
     const bool native = device == Device::kCpu && !context_.kernels.portable;
@@ -38,14 +38,14 @@ class ProductFusion {
     return known && GraphEditor::HasOp(op) && KernelRegistry::Global().IsRegisteredFor(op, device, dtype);
   }
 
-  // `node` adds its other input to the product that is its input `product`.
-  // The sums of a product are in registers when they are final; adding the bias there saves a pass over the result in
-  // memory, and the activation after it another. The order of operations on each element stays, so the bits do.
+  // Fuses the addition of a bias in `node` into the product that is its input `product`. The sums of a product are in
+  // registers when they are final; adding the bias there saves a pass over the result in memory, and the activation
+  // after it another. The order of operations per element is unchanged, and so are the bits.
   bool FuseBias(EditNode& node, size_t product) {
     const Edge result = node.inputs[product], bias = node.inputs[1 - product];
     const EditNode& inner = *result.node;
     const std::string_view fused = FusedOp(inner.type());
-    // A product that somebody else sees must exist as it is.
+    // A product with other readers must be stored as it is.
     if (fused.empty() || inner.fed || !GraphEditor::OnlyUse(result)) return false;
     if (result.spec() != node.outputs[0] || !HasKernel(fused, result.dtype())) return false;
     const std::string* format = inner.FindAttr<std::string>("data_format");
@@ -55,8 +55,8 @@ class ProductFusion {
     } else if (format != nullptr && *format != "NHWC") {
       return false;
     }
-    // Only what is a bias, one number per column or channel. Other broadcasts would be right for the graph and wrong
-    // for the kernel.
+    // Only true biases, with one number per column or channel. Other broadcasts are valid in the graph but not for the
+    // kernel.
     const Shape& shape = result.shape();
     const int axis = format != nullptr && *format == "NCHW" ? 1 : shape.rank() - 1;
     if (bias.shape() != Shape{shape.dim(axis)}) return false;
@@ -84,7 +84,7 @@ class ProductFusion {
     Absorb(node, *result.node, inner.type(), inner.inputs, std::move(attrs));
   }
 
-  // `node` becomes `op` and does what `inner`, which nobody else uses, did before it.
+  // `node` becomes `op`, which includes the work of `inner`, whose only user it is.
   void Absorb(EditNode& node, EditNode& inner, std::string_view op, std::vector<Edge> inputs, AttrMap attrs) {
     for (EditNode* before : inner.control_inputs) graph_.AddControlInput(node, *before);
     graph_.Become(node, op, std::move(inputs), std::move(attrs));

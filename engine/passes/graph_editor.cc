@@ -12,9 +12,9 @@
 namespace rivulet {
 namespace {
 
-// Control edges that one replacement may add.
-// Where many nodes waited for a replaced one that itself waited for many, keeping every wait multiplies; beyond this
-// the node simply stays.
+// Limit of control edges that one replacement may add. If many
+// nodes wait for a replaced one that waits for many, the number
+// of edges multiplies; above the limit the node is not replaced.
 constexpr size_t kMaxNewControlEdges = 256;
 
 bool DrawsInFunctions(const Graph& graph, const Node& node) {
@@ -41,8 +41,8 @@ EditNode* GraphEditor::New(std::string name, std::string_view op, int64_t positi
   return nodes_.back().get();
 }
 
-// Makes an editor's first nodes. They come from the concrete graph and not from the graph, so that passes never ask for
-// a shape that is not there, and what is known counts as a Const whoever made it: no pass has to evaluate anything.
+// Creates an editor's initial nodes from the concrete graph, so that all shapes are known, and every known value is a
+// Const, whatever node computed it: passes never evaluate anything.
 class GraphEditor::Importer {
  public:
   Importer(const ConcreteGraph& graph, const Signature& signature, GraphEditor& editor)
@@ -53,8 +53,8 @@ class GraphEditor::Importer {
 
   Status Import() {
     for (const Node* node : graph_.schedule()) RIVULET_RETURN_IF_ERROR(ImportNode(*node));
-    // A feed that is fetched as it is, or that nobody uses, is part of the signature all the same.
-    // The program's signature names it, and every name is looked for when it is made concrete again.
+    // A feed that is fetched directly, or unused, is still part of the signature, and its name must exist when the
+    // graph becomes concrete again.
     for (const Output& fed : graph_.fed_outputs()) {
       if (fed.node->outputs().size() == 1) FedEdge(fed);
     }
@@ -76,8 +76,8 @@ class GraphEditor::Importer {
     }
     for (size_t port = 0; port < node.outputs().size() && !single; ++port) {
       if (graph_.feed(graph_.value({first.node, static_cast<int>(port)})) >= 0)
-        // A node of which only some outputs are fed would have to be half a placeholder. It is so rare that the whole
-        // graph goes without passes rather than each pass learning of it.
+        // A node with only some outputs fed would have to be partly a placeholder. This is so rare that the whole graph
+        // is compiled without passes, instead of handling it in each pass.
         return Unimplemented("'{}' has several outputs and some of them are fed", node.name());
     }
     const bool constant = graph_.IsConstant(node);
@@ -85,7 +85,7 @@ class GraphEditor::Importer {
     if (single && constant) {
       edit = ConstEdge(first).node;
     } else if (constant && !IsPinned(node)) {
-      // Its outputs are constants of their own; what waits for it waits for what it waited for.
+      // Its outputs are separate constants; its control dependents wait for its own control inputs.
       edit = Slot(node) = NewNode(node, "NoOp");
     } else {
       edit = Slot(node) = NewNode(node, node.type());
@@ -96,7 +96,7 @@ class GraphEditor::Importer {
     return absl::OkStatus();
   }
 
-  // Of a node that computes when the program runs: attributes, outputs, inputs.
+  // For a node that computes during a run: attributes, outputs, inputs.
   Status ImportComputed(const Node& node, EditNode& edit) {
     edit.attrs = node.attrs();
     const int first = node.outputs().empty() ? 0 : graph_.value({const_cast<Node*>(&node), 0});
@@ -108,8 +108,8 @@ class GraphEditor::Importer {
       edit.inputs.push_back(edge);
       editor_.Use(&edit, edge);
     }
-    // A random op draws by its place among the random ops of the graph that the user built. The place is fixed here,
-    // before anything is removed or merged, so that optimised and plain programs draw the same.
+    // A random op draws by its position among the random ops of the user's graph. The position is fixed here, before
+    // anything is removed or merged, so that optimised and plain programs draw the same numbers.
     if (DrawsRandomNumbers(node.op()) || DrawsInFunctions(graph_.graph(), node)) {
       edit.attrs["_random_index"] = int64_t{graph_.random_index(node)};
       edit.attrs.erase("_random_of");
@@ -127,8 +127,8 @@ class GraphEditor::Importer {
     return edge;
   }
 
-  // The value of `output`, which is known, as a Const of its own. A folded op with several outputs becomes several
-  // constants, since a Const has one; they take names of their own, and only the node with one output can keep its.
+  // The known value of `output` as a separate Const. A folded op with several outputs becomes several constants with
+  // new names, because a Const has one output; only a node with one output keeps its name.
   Edge ConstEdge(const Output& output) {
     const Tensor& value = *graph_.constant(graph_.value(output));
     const bool single = output.node->outputs().size() == 1;
@@ -162,7 +162,7 @@ class GraphEditor::Importer {
     return edit;
   }
 
-  // Each of its control inputs once, as there.
+  // Adds each control input of `original`, once.
   void Wait(EditNode& node, const Node& original) {
     for (const Node* before : original.control_inputs()) {
       EditNode* waits_for = Slot(*before);
@@ -175,7 +175,7 @@ class GraphEditor::Importer {
 
   bool IsPinned(const Node& node) const { return asked_for_.contains(node.name()); }
 
-  // What a node became, or nullptr. Good until the next call.
+  // The replacement of a node, or nullptr. Valid until the next call.
   EditNode*& Slot(const Node& node) {
     const size_t id = static_cast<size_t>(node.id());
     if (made_.size() <= id) made_.resize(id + 1, nullptr);
@@ -186,7 +186,7 @@ class GraphEditor::Importer {
   GraphEditor& editor_;
   std::unordered_set<std::string_view> asked_for_;           // fetches and targets
   std::vector<EditNode*> made_;                              // by node id
-  std::map<std::pair<const Node*, int>, EditNode*> folded_;  // outputs of ops with several
+  std::map<std::pair<const Node*, int>, EditNode*> folded_;  // outputs of ops with several outputs
 };
 
 StatusOr<GraphEditor> GraphEditor::Create(const ConcreteGraph& graph, const Signature& signature) {
@@ -196,15 +196,15 @@ StatusOr<GraphEditor> GraphEditor::Create(const ConcreteGraph& graph, const Sign
   return editor;
 }
 
-// The order is made anew whenever it is asked for. Keeping it through every edit would be dearer, and edits are free to
-// add a node anywhere: it carries the position of the node that it stands beside, and the edges do the rest. Ties go by
-// position, which keeps reads and writes of variables in their order.
+// Computes the order at each call. Updating it at every edit would be slower, and edits may add a node anywhere: a new
+// node has the position of its neighbour, and edges do the rest. Ties are broken by position, which keeps reads and
+// writes of variables in order.
 //
-// Of all orders that the edges allow this is the one that is least by position and index. Nearly all nodes lie as they
-// have to when they are sorted by these two, which takes a step a node, since positions are ids of the graph before: a
-// walk over them takes each as it comes, and sets aside only those that have to wait for one further on, such as a new
-// node beside the one that it reads for. A queue of all that are ready would compare their positions at every step, and
-// a list of followers at each node would be an allocation for each.
+// Of all orders that the edges allow, this is the smallest by position and index. Nearly all
+// nodes are in order when sorted by these two, in linear time, because positions are ids of the
+// original graph. So a scan takes each node in turn, and sets aside only nodes that wait for a
+// later one, such as a new node beside its reader. A queue of all ready nodes would compare
+// positions at every step, and a list of successors per node would be an allocation each.
 std::vector<EditNode*> GraphEditor::Nodes() const {
   const std::vector<EditNode*> sorted = ByPosition();
   std::vector<size_t> rank(nodes_.size());
@@ -213,7 +213,7 @@ std::vector<EditNode*> GraphEditor::Nodes() const {
     for (const Edge& input : sorted[to]->inputs) visit(rank[static_cast<size_t>(input.node->index)]);
     for (const EditNode* before : sorted[to]->control_inputs) visit(rank[static_cast<size_t>(before->index)]);
   };
-  // Followers of node i: followers[first[i]] to followers[first[i + 1] - 1].
+  // Successors of node i: followers[first[i]] to followers[first[i + 1] - 1].
   std::vector<size_t> waits(sorted.size(), 0), first(sorted.size() + 1, 0);
   for (size_t to = 0; to < sorted.size(); ++to) {
     each_edge(to, [&](size_t from) {
@@ -227,7 +227,7 @@ std::vector<EditNode*> GraphEditor::Nodes() const {
 
   std::vector<EditNode*> order;
   order.reserve(sorted.size());
-  std::priority_queue<size_t, std::vector<size_t>, std::greater<>> late;  // were passed, and wait no longer
+  std::priority_queue<size_t, std::vector<size_t>, std::greater<>> late;  // were skipped, and are ready now
   size_t at = 0;
   const auto take = [&](size_t i) {
     order.push_back(sorted[i]);
@@ -248,11 +248,11 @@ std::vector<EditNode*> GraphEditor::Nodes() const {
   return order;
 }
 
-// Those that are left, by position and then by index.
+// The remaining nodes, by position and then by index.
 std::vector<EditNode*> GraphEditor::ByPosition() const {
   int64_t last = 0;
   for (const auto& node : nodes_) last = std::max(last, node->position);
-  std::vector<size_t> next(static_cast<size_t>(last) + 2, 0);  // where the next node of each position goes
+  std::vector<size_t> next(static_cast<size_t>(last) + 2, 0);  // index of the next node of each position
   for (const auto& node : nodes_)
     if (!node->removed) ++next[static_cast<size_t>(node->position) + 1];
   std::partial_sum(next.begin(), next.end(), next.begin());
@@ -266,15 +266,15 @@ const Tensor* GraphEditor::Constant(Edge edge) {
   return edge.node->type() == "Const" ? edge.node->FindAttr<Tensor>("value") : nullptr;
 }
 
-// Uses are counted by edges and control edges together: a node that something waits for may not vanish into another,
-// even if nobody takes its value.
+// Counts data and control edges together: a node with a control dependent must not be merged into another, even if its
+// value is unused.
 bool GraphEditor::OnlyUse(Edge edge) {
   const EditNode& node = *edge.node;
   return !node.pinned && !node.op->stateful && node.uses[static_cast<size_t>(edge.port)] == 1 && node.all_uses() == 1;
 }
 
-// Users are only ever added; a list that is exact would cost a search at every change of an edge. Whoever walks it
-// looks whether the user still uses.
+// Users are only added; an exact list would need a search at every change of an edge. Readers of the list check whether
+// a user still uses the node.
 void GraphEditor::Use(EditNode* user, Edge edge) {
   ++edge.node->uses[static_cast<size_t>(edge.port)];
   edge.node->users.push_back(user);
@@ -324,12 +324,12 @@ void GraphEditor::AddControlInput(EditNode& node, EditNode& before) {
   before.users.push_back(&node);
 }
 
-// What the node waited for must not be lost when it goes: an assignment that it was ordered behind still has to come
-// first for its users. Constants hand down their waits too, since a folded node is a Const that may have waited for
-// something.
+// Keeps the node's dependencies when it is removed: an assignment before
+// it must still precede its users. Constants pass on their dependencies
+// too, because a folded node is a Const with control inputs.
 bool GraphEditor::Replace(EditNode& node, Edge edge) {
   if (node.fed || edge.node == &node) return false;
-  // What the node waited for, by itself or through its constants.
+  // Dependencies of the node, directly or through its constants.
   std::vector<EditNode*> before = node.control_inputs;
   for (const Edge& input : node.inputs) {
     if (input.node == edge.node || input.node->type() != "Const") continue;
@@ -343,8 +343,8 @@ bool GraphEditor::Replace(EditNode& node, Edge edge) {
 
   std::vector<EditNode*> users = std::move(node.users);
   node.users.clear();
-  // By index, so that the order of new control edges, and with it the graph's bytes, follows from the graph and not
-  // from the order of earlier edits.
+  // By index, so that the order of new control edges, and so the graph's bytes, depends on the graph and not on the
+  // order of earlier edits.
   std::sort(users.begin(), users.end(), [](const EditNode* a, const EditNode* b) { return a->index < b->index; });
   users.erase(std::unique(users.begin(), users.end()), users.end());
   for (EditNode* user : users) {
@@ -366,7 +366,7 @@ bool GraphEditor::Replace(EditNode& node, Edge edge) {
     if (!used) continue;
     for (EditNode* waits_for : before) AddControlInput(*user, *waits_for);
   }
-  // Somebody outside asks for this name.
+  // The name is requested by the signature.
   if (node.pinned) {
     AttrMap attrs = {{"T", edge.dtype()}};
     Become(node, "Identity", {edge}, std::move(attrs));
@@ -386,7 +386,7 @@ void GraphEditor::Remove(EditNode& node) {
   --alive_;
 }
 
-// Backwards, so that one walk takes out whole chains: a node is looked at after all of its users.
+// Backwards, so that one pass removes whole chains: a node is visited after all of its users.
 int GraphEditor::Prune() {
   const std::vector<EditNode*> nodes = Nodes();
   int removed = 0;
@@ -410,8 +410,8 @@ std::string GraphEditor::UniqueName(std::string_view wanted) {
   return name;
 }
 
-// Through AddNode, which checks and infers every node as if a user had written it. A pass that lies about a shape is
-// found here, by its own claim, and not as wrong numbers in a run.
+// Uses AddNode, which checks and infers every node as for user code. A wrong shape from a pass is detected here,
+// instead of giving wrong numbers in a run.
 StatusOr<Graph> GraphEditor::Finish() const {
   Graph graph;
   for (const auto& [name, function] : functions_) RIVULET_RETURN_IF_ERROR(graph.AddFunction(function));

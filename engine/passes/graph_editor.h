@@ -46,14 +46,14 @@ struct EditNode {
   std::string source_line, device;
   int64_t position = 0;  // nodes run in this order, equal ones in order of creation
   bool pinned = false;   // fed, fetched or a target
-  bool fed = false;      // pinned, and its value comes from outside
+  bool fed = false;      // pinned, with an external value
   bool removed = false;
 
-  // Kept by the editor.
+  // Maintained by the editor.
   int index = 0;
   std::vector<int> uses;         // data edges from each output
   int control_uses = 0;          // control edges
-  std::vector<EditNode*> users;  // everyone who ever used it: may hold strangers and repeat itself
+  std::vector<EditNode*> users;  // all former and current users, possibly repeated
 
   std::string_view type() const { return op->name; }
   Edge output(int port = 0) { return {this, port}; }
@@ -71,39 +71,39 @@ class GraphEditor {
   static StatusOr<GraphEditor> Create(const ConcreteGraph& graph, const Signature& signature);
   GraphEditor(GraphEditor&&) = default;
 
-  // The nodes that are left, in the order in which they run. A pass walks a copy, and skips what was `removed` on the
-  // way.
+  // The remaining nodes, in execution order. A pass iterates over a copy, and skips nodes that were `removed`
+  // meanwhile.
   std::vector<EditNode*> Nodes() const;
   size_t size() const { return alive_; }
 
-  // The value of a Const; nullptr for everything else.
+  // The value of a Const; nullptr for other nodes.
   static const Tensor* Constant(Edge edge);
 
-  // True when `node` may be merged or taken apart: nobody outside sees it, it has no effect, and only `edge`'s consumer
-  // uses it.
+  // True if the edge's node may be merged or decomposed:
+  // it is not pinned, has no side effect, and has one use.
   static bool OnlyUse(Edge edge);
 
-  // A new node at `position`; inputs lie before it. `op` is registered (callers ask HasOp for those that may not be).
+  // Adds a node at the position of `beside`, after its inputs. `op` must be registered (see HasOp).
   EditNode* Add(std::string name, std::string_view op, std::vector<Edge> inputs, AttrMap attrs,
                 std::vector<TensorSpec> outputs, const EditNode& beside);
   EditNode* AddConst(std::string name, Tensor value, const EditNode& beside);
   void SetInput(EditNode& node, size_t input, Edge edge);
-  // `node` becomes another op on other inputs, under its name and with its control inputs.
+  // Changes `node` to another op with other inputs; it keeps its name and control inputs.
   void Become(EditNode& node, std::string_view op, std::vector<Edge> inputs, AttrMap attrs);
-  // Everyone who used the one output of `node` uses `edge`. False, and nothing changed, where it must stay: it is fed,
-  // or too many edges would be needed to keep the order.
+  // Redirects all users of the single output of `node` to `edge`. Returns false, without changes, if it must stay: it
+  // is fed, or keeping the order would need too many edges.
   bool Replace(EditNode& node, Edge edge);
   void AddControlInput(EditNode& node, EditNode& before);
-  // Takes out nodes that nobody uses or asked for. Returns how many.
+  // Removes unused nodes that are not pinned. Returns their number.
   int Prune();
 
-  // Of the graph's library.
+  // A function of the graph's library.
   const Function* FindFunction(std::string_view name) const;
 
   static bool HasOp(std::string_view op);
   std::string UniqueName(std::string_view wanted);
 
-  // Errors here are bugs of passes: INTERNAL.
+  // Errors are bugs of passes: INTERNAL.
   StatusOr<Graph> Finish() const;
 
  private:

@@ -1,4 +1,4 @@
-// Calls become the bodies of what they call.
+// Replaces calls by the bodies of the called functions.
 #include <algorithm>
 #include <unordered_map>
 
@@ -9,11 +9,11 @@
 namespace rivulet {
 namespace {
 
-// Calls stay calls where a graph would grow beyond this.
+// Calls are not inlined if the graph would grow beyond this.
 constexpr size_t kMostNodes = 50'000;
 
-// First among the passes, because all others stop at the border of a function: a product in a body never meets the bias
-// outside. Loops stay, as their bodies are compiled once and run often.
+// The first pass, because all others stop at function borders: a product in a body never meets a bias outside. Loops
+// stay, because their bodies are compiled once and run often.
 class Inliner {
  public:
   Inliner(GraphEditor& graph, PassContext& context) : graph_(graph), context_(context) {}
@@ -30,7 +30,7 @@ class Inliner {
         TakeBranch(node, call, *selector);
         call = DescribeFunctionCall(node.type(), node.attrs);
       }
-      // A branch whose condition is known has just become a call, so one path serves both.
+      // A branch with a known condition has become a call by now, so one path serves both.
       if (call.kind != FunctionCall::Kind::kCall) continue;
       const std::vector<EditNode*> added = Inline(node, call.functions[0]);
       std::ranges::copy_if(added, std::back_inserter(work),
@@ -55,9 +55,9 @@ class Inliner {
                   std::move(attrs));
   }
 
-  // Bodies that draw stay calls: each has a stream of its own, keyed by the call, and its draws would be others as
-  // nodes of the graph around. A call that is asked for by name and has several outputs stays too, because one Identity
-  // cannot stand for it.
+  // Bodies with random draws stay calls: each has its own stream, keyed by the call, and would draw other numbers when
+  // inlined. A call that is requested by name and has several outputs stays too, because one Identity cannot replace
+  // it.
   bool MayInline(const EditNode& node, const Function* function) const {
     if (function == nullptr || function->noinline) return false;
     if (const bool* stays = node.FindAttr<bool>("_noinline"); stays != nullptr && *stays) return false;
@@ -68,7 +68,7 @@ class Inliner {
     return !EffectsOf(*function).draws;
   }
 
-  // Where a tensor of the body lies in the graph around.
+  // The surrounding graph's edge for a tensor of the body.
   Edge EdgeOf(Output output) {
     if (const Tensor* value = concrete_->constant(concrete_->value(output)); value != nullptr) {
       EditNode*& known = constants_[concrete_->value(output)];
@@ -80,7 +80,7 @@ class Inliner {
   }
   std::string NameOf(const Node& node) const { return fmt::format("{}/{}", call_->name, node.name()); }
 
-  // The nodes that were added; none where the call stays.
+  // Returns the added nodes; none if the call stays.
   std::vector<EditNode*> Inline(EditNode& node, const std::string& name) {
     const Function* function = graph_.FindFunction(name);
     if (!MayInline(node, function)) return {};
@@ -94,8 +94,8 @@ class Inliner {
       }
       arguments.push_back(std::move(argument));
     }
-    // What is wrong with a body is told where the call is compiled.
-    // An error here would name nodes that the user never wrote, under a pass that he did not ask for.
+    // Errors in a body are reported when the call is compiled. Here an error would name nodes that the user never
+    // wrote, in a pass that the user did not request.
     const StatusOr<FunctionSite> site = MakeFunctionSite(*function, arguments);
     if (!site.ok()) return {};
     const CompileOptions options{context_.kernels, context_.options};
@@ -120,8 +120,8 @@ class Inliner {
       if (!each->device().empty()) copy->device = each->device();
       for (const Node* before : each->control_inputs())
         if (const auto found = made_.find(before); found != made_.end()) graph_.AddControlInput(*copy, *found->second);
-      // Only what has effects waits for what the call waited for; pure nodes may run when their inputs are there, which
-      // is what makes them free to fuse.
+      // Only nodes with side effects wait for the call's control inputs; pure nodes may run when their inputs are
+      // ready, which allows fusion.
       if (each->op().stateful)
         for (EditNode* before : node.control_inputs) graph_.AddControlInput(*copy, *before);
       made_[each] = copy;
@@ -141,11 +141,11 @@ class Inliner {
     return added;
   }
 
-  // A user of a result waits for the call's effects as well, although no data says so: in the graph around, the call
-  // was one node, done when all of it was done. A NoOp stands for that moment, so that there is one edge per effect and
-  // one per user, and not their product.
+  // A user of a result also waits for the call's side effects, although no data edge requires it: the call was one node
+  // that ended after all its work. A NoOp represents that end, so that there is one edge per effect and one per user
+  // instead of their product.
   void MoveUsers(EditNode& node, const std::vector<Edge>& results, const std::vector<EditNode*>& effects) {
-    // Stands for the end of the call to whoever waits for it.
+    // Represents the end of the call for its dependents.
     EditNode* done = nullptr;
     const auto wait = [&](EditNode& user) {
       if (done == nullptr) {
@@ -185,7 +185,7 @@ class Inliner {
   EditNode* call_ = nullptr;
   const ConcreteGraph* concrete_ = nullptr;
   std::unordered_map<const Node*, EditNode*> made_;
-  std::unordered_map<int, EditNode*> constants_;  // by value
+  std::unordered_map<int, EditNode*> constants_;  // by value number
 };
 
 }  // namespace

@@ -1,8 +1,8 @@
-// Channels last. Kernels of convolutions and pools are made for NHWC and rearrange NCHW tensors on the way in and out;
-// a chain of NCHW ops does that once at its borders instead of at each op. Exact: the kernels in between are the same.
+// Channels last. Kernels of convolutions and pools use NHWC and rearrange NCHW tensors before and after; a chain of
+// NCHW ops then does so once at its ends instead of at each op. Exact: the kernels in between are the same.
 //
-// Every NCHW op becomes Transpose, the op on NHWC, Transpose. Elementwise ops let the transposes through, and where a
-// transpose there meets one back, both are gone.
+// Every NCHW op becomes Transpose, the op on NHWC, Transpose. Transposes move through elementwise ops, and a transpose
+// cancels with its inverse.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -15,11 +15,11 @@ namespace {
 
 constexpr std::array<int64_t, 4> kToNchw = {0, 3, 1, 2}, kToNhwc = {0, 2, 3, 1};
 
-// Which inputs and attributes of an op are of its layout.
+// Inputs and attributes of an op that depend on the layout.
 struct LayoutOp {
   std::string_view op;
   std::vector<size_t> images;  // inputs
-  int sizes = -1;              // an input that holds the sizes of an image
+  int sizes = -1;              // index of an input with the sizes of an image
   bool image_result = true;
 };
 
@@ -68,16 +68,16 @@ Shape Permuted(const Shape& shape, const std::array<int64_t, 4>& order) {
   return permuted;
 }
 
-// Nothing decides beforehand where a chain begins or ends. Every op turns its own tensors, and the transposes that meet
-// their inverse vanish by themselves; what remains stands at the borders. This is right for any graph, also for
-// branches and sums, where a search for chains would need a case for each.
+// The ends of chains are not searched. Every op transposes its own tensors, and transposes that meet their inverse
+// cancel; the others remain at the ends of chains. This is correct for any graph, including branches and sums, where a
+// search would need many cases.
 class LayoutChoice {
  public:
   LayoutChoice(GraphEditor& graph, PassContext& context) : graph_(graph), context_(context) {}
 
   void Run() {
     const std::vector<EditNode*> nodes = graph_.Nodes();
-    // One op alone gains nothing, where its kernel takes both.
+    // A single op saves nothing if its kernel supports both layouts.
     const ptrdiff_t fewest = context_.kernels.device == Device::kCuda ? 1 : 2;
     if (std::ranges::count_if(nodes, [&](const EditNode* node) { return IsNchw(*node); }) < fewest) return;
     for (EditNode* node : nodes) {
@@ -103,26 +103,26 @@ class LayoutChoice {
     return std::ranges::all_of(layout->images, [&](size_t input) { return node.inputs[input].shape().rank() == 4; });
   }
 
-  // The input of `edge` where it is a transpose to NCHW.
+  // The input of `edge` if it is a transpose to NCHW.
   static Edge Source(Edge edge) {
     if (edge.node->type() != "Transpose" || edge.node->fed) return {};
     const auto order = ConstantPermutation(edge.node->inputs[1], edge.shape().rank());
     return order && std::ranges::equal(*order, kToNchw) ? edge.node->inputs[0] : Edge();
   }
 
-  // A constant per use: the pass for common subexpressions makes one of all.
+  // A constant per use: the common subexpressions pass merges them.
   Edge Permutation(const std::array<int64_t, 4>& order, const EditNode& beside) {
     const Tensor value = Tensor::Of<int32_t>({4}, {static_cast<int32_t>(order[0]), static_cast<int32_t>(order[1]),
                                                    static_cast<int32_t>(order[2]), static_cast<int32_t>(order[3])});
     return graph_.AddConst(beside.name + "/perm", value, beside)->output();
   }
 
-  // One transpose per tensor, however many convolutions read it.
+  // One transpose per tensor, for any number of convolutions that read it.
   Edge ToNhwc(Edge edge, const EditNode& beside) {
     if (const Edge source = Source(edge); source.node != nullptr) return source;
     Edge& known = to_nhwc_[{edge.node, edge.port}];
     if (known.node == nullptr) {
-      // Right after its producer, so that all who need it come later.
+      // Directly after its producer, so that it precedes all users.
       EditNode* transpose = graph_.Add(edge.node->name + "/nhwc", "Transpose", {edge, Permutation(kToNhwc, beside)},
                                        {{"T", edge.dtype()}, {"Tperm", DType::kInt32}},
                                        {{edge.dtype(), Permuted(edge.shape(), kToNhwc)}}, beside);
@@ -131,7 +131,7 @@ class LayoutChoice {
     return known;
   }
 
-  // `node` becomes the transpose to NCHW of `made`.
+  // `node` becomes the transpose of `made` to NCHW.
   void BecomeTranspose(EditNode& node, Edge made) {
     const Edge perm = Permutation(kToNchw, node);
     graph_.Become(node, "Transpose", {made, perm}, {{"T", made.dtype()}, {"Tperm", DType::kInt32}});
@@ -158,7 +158,7 @@ class LayoutChoice {
       const std::vector<int64_t> nchw = *values;
       for (size_t axis = 0; axis < 4; ++axis) (*values)[axis] = nchw[static_cast<size_t>(kToNhwc[axis])];
     }
-    // Two numbers per axis, which move together.
+    // Two numbers per axis, which move with the axis.
     for (const char* name : {"explicit_paddings", "_explicit_paddings"}) {
       const auto found = attrs.find(name);
       if (found == attrs.end()) continue;
@@ -177,12 +177,12 @@ class LayoutChoice {
     }
     EditNode* made = graph_.Add(node.name + "/nhwc", node.type(), std::move(inputs), std::move(attrs),
                                 {{node.outputs[0].dtype, Permuted(node.outputs[0].shape, kToNhwc)}}, node);
-    // The work is done by the new node now, so it is what must wait.
+    // The new node does the work now, so it gets the control inputs.
     for (EditNode* before : node.control_inputs) graph_.AddControlInput(*made, *before);
     BecomeTranspose(node, made->output());
   }
 
-  // Whether nobody needs the transpose once all that let the layout through have done so.
+  // Whether the transpose is unused once it has moved through all possible ops.
   static bool Vanishes(const EditNode& transpose) {
     constexpr size_t kMaxUsers = 64;
     if (transpose.pinned || transpose.control_uses > 0 || transpose.users.size() > kMaxUsers) return false;
@@ -192,10 +192,10 @@ class LayoutChoice {
     });
   }
 
-  // An elementwise op of transposes, or of one and scalars, is a transpose of the op. Only where one of them vanishes,
-  // so that there is no transpose more than before.
-  // A transpose costs a pass over memory. If it stayed for another user, moving it behind this op would add one without
-  // removing any.
+  // Moves transposes behind an elementwise op of transposes, or
+  // of one and scalars. Only if one of them is removed thereby: a
+  // transpose costs a pass over memory. If it stayed for another
+  // user, the move would add a transpose without removing one.
   void LetThrough(EditNode& node) {
     const bool concat = node.type() == "ConcatV2";
     if (node.outputs.size() != 1 || node.outputs[0].shape.rank() != 4 || (!concat && !IsElementwise(node.type())))

@@ -1,6 +1,6 @@
-// For a device alone: ops without a kernel of their own there become others that have one. Einsum becomes transposes
-// and batches of products, two operands at a time from the left; a convolution of groups becomes a depthwise one, or a
-// convolution a group. What does not fit stays, and lowering names it.
+// For devices only: replaces ops without a device kernel by ops that have one. Einsum becomes transposes and batched
+// products, two operands at a time from the left; a grouped convolution becomes a depthwise one, or one convolution per
+// group. Unsupported nodes stay, and lowering reports them.
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -23,7 +23,7 @@ bool Distinct(const Labels& labels) {
   return std::ranges::adjacent_find(sorted) == sorted.end();
 }
 
-// Small ops around a node that is being taken apart.
+// Builder of small ops that replace a node.
 class Builder {
  public:
   Builder(GraphEditor& graph, EditNode& beside) : graph_(graph), beside_(beside) {}
@@ -40,7 +40,7 @@ class Builder {
   EditNode* Add(std::string_view op, std::vector<Edge> inputs, AttrMap attrs, std::vector<TensorSpec> outputs) {
     EditNode* made = graph_.Add(fmt::format("{}/{}", beside_.name, op), op, std::move(inputs), std::move(attrs),
                                 std::move(outputs), beside_);
-    // The work is done by the new nodes, so it is they that must wait.
+    // The new nodes do the work now, so they get the control inputs.
     for (EditNode* before : beside_.control_inputs) graph_.AddControlInput(*made, *before);
     return made;
   }
@@ -66,7 +66,7 @@ class Builder {
     for (int part = 0; part < static_cast<int>(parts); ++part) made.push_back(split->output(part));
     return made;
   }
-  // The node becomes what `edge` is already.
+  // Makes the node an Identity of `edge`.
   void BecomeIdentity(Edge edge) { graph_.Become(beside_, "Identity", {edge}, {{"T", edge.dtype()}}); }
 
  private:
@@ -84,7 +84,7 @@ class EinsumInPairs {
   EinsumInPairs(GraphEditor& graph, EditNode& node, EinsumLabels labels)
       : build_(graph, node), node_(node), labels_(std::move(labels)) {}
 
-  // Diagonals, and axes that are repeated for a longer one, have no product.
+  // Diagonals, and axes repeated for a longer one, cannot be expressed as products.
   bool Fits() const {
     for (size_t i = 0; i < labels_.inputs.size(); ++i) {
       if (!Distinct(labels_.inputs[i])) return false;
@@ -93,7 +93,7 @@ class EinsumInPairs {
         if (node_.inputs[i].shape().dim(static_cast<int>(axis)) != size) return false;
       }
     }
-    // An output that has a label that no operand has is none.
+    // An output label that no operand has is invalid.
     return Distinct(labels_.output);
   }
 
@@ -120,7 +120,7 @@ class EinsumInPairs {
     for (const int label : labels) size *= labels_.sizes[static_cast<size_t>(label)];
     return size;
   }
-  // What the output and the operands from `first` on have.
+  // Labels of the output and of the operands from `first` on.
   Labels KeptBy(const std::vector<Labelled>& operands, size_t first) const {
     Labels kept = labels_.output;
     for (size_t i = first; i < operands.size(); ++i)
@@ -128,7 +128,7 @@ class EinsumInPairs {
     return kept;
   }
 
-  // Sums over what nobody in `kept` has.
+  // Sums over the labels that are not in `kept`.
   Labelled SumAlone(const Labelled& operand, const Labels& kept) {
     std::vector<int64_t> axes, dims;
     Labels labels;
@@ -147,7 +147,7 @@ class EinsumInPairs {
     return {sum->output(), labels};
   }
 
-  // `operand` as [all of a, all of b, all of c].
+  // Transposes and reshapes `operand` to [all of a, all of b, all of c].
   Edge Packed(const Labelled& operand, const std::array<const Labels*, 3>& parts) {
     std::vector<int64_t> order, dims;
     for (const Labels* part : parts) {
@@ -198,11 +198,11 @@ bool LowerEinsum(GraphEditor& graph, EditNode& node) {
   return true;
 }
 
-// Where a convolution and its gradients have their image, filter and gradient: inputs, or the result.
+// Positions of image, filter and gradient in a convolution and its gradients: inputs, or the result.
 struct ConvolutionOp {
   std::string_view op, depthwise;
-  int image, filter, gradient;  // -1: it is the result
-  int sizes;                    // the input that says how large the result is; -1: none
+  int image, filter, gradient;  // -1: the result
+  int sizes;                    // index of the input with the result's sizes; -1: none
 };
 constexpr ConvolutionOp kConvolutions[] = {
     {"Conv2D", "DepthwiseConv2dNative", 0, 1, -1, -1},
@@ -210,7 +210,7 @@ constexpr ConvolutionOp kConvolutions[] = {
     {"Conv2DBackpropFilter", "DepthwiseConv2dNativeBackpropFilter", 0, -1, 2, 1},
 };
 
-constexpr int kChannels = 3;  // the axis of NHWC images, and of filters by output channel
+constexpr int kChannels = 3;  // the axis in NHWC images, and in filters by output channel
 
 class GroupedConvolution {
  public:
@@ -238,7 +238,7 @@ class GroupedConvolution {
     return input < 0 ? node_.outputs[0] : node_.inputs[static_cast<size_t>(input)].spec();
   }
 
-  // Filters [height, width, 1, channels · multiplier] are depthwise ones [height, width, channels, multiplier].
+  // Filters [height, width, 1, channels · multiplier] become depthwise filters [height, width, channels, multiplier].
   void Depthwise(const Shape& filter) {
     const int64_t channels = SpecOf(op_.image).shape.dim(kChannels);
     const std::vector<int64_t> of_depthwise = {filter.dim(0), filter.dim(1), channels, filter.dim(3) / channels};
@@ -259,7 +259,7 @@ class GroupedConvolution {
 
   static std::vector<int64_t> DimsOf(const Shape& shape) { return {shape.dims().begin(), shape.dims().end()}; }
 
-  // A transposed convolution may give its image's height and width alone, and its groups as an attribute; here all
+  // A transposed convolution may state only its image's height and width, and its groups as an attribute; here all
   // sizes are given.
   AttrMap AttrsOfOne() const {
     AttrMap attrs = node_.attrs;

@@ -1,5 +1,5 @@
-// A pass rewrites a graph into an equivalent one with less work. Each is one file and registers nothing: passes.cc
-// lists them in execution order, because the order matters.
+// A pass rewrites a graph into an equivalent one with less work. Each is one file without registration: passes.cc lists
+// them in execution order, because the order matters.
 #pragma once
 
 #include <span>
@@ -14,7 +14,7 @@
 
 namespace rivulet {
 
-// What a pass knows of the program to come, and where it says what it did.
+// A pass's information about the program, and its log.
 struct PassContext {
   const KernelPolicy& kernels;
   const PassOptions& options;
@@ -25,22 +25,22 @@ struct PassContext {
 struct Pass {
   std::string_view name;
   std::string_view doc;
-  // The same bits as without it, for finite inputs that are no denormal numbers; else results may differ by `tolerance`
+  // Results are equal to the bit for finite inputs that are not denormal; otherwise they may differ by `tolerance`
   // relative to the largest element.
   bool exact = true;
   double tolerance = 0;
-  // Chosen by hand: it cannot be left out, or runs elsewhere (in the lowering of the program).
+  // False for passes that cannot be excluded, or run elsewhere (in lowering).
   bool optional = true;
-  // After all others and once, or its work would be merged again.
+  // Runs once, after all others, which would otherwise merge its work again.
   bool last = false;
-  // Null for those that run elsewhere.
+  // Null for passes that run elsewhere.
   Status (*run)(GraphEditor& graph, PassContext& context) = nullptr;
 };
 
-// All passes, in the order in which they run.
+// All passes, in execution order.
 std::span<const Pass> Passes();
 
-// NOT_FOUND names the nearest; INVALID_ARGUMENT for one that cannot be left out.
+// NOT_FOUND names the nearest pass; INVALID_ARGUMENT for one that cannot be excluded.
 Status CheckPassOptions(const PassOptions& options);
 
 // The passes, one per file.

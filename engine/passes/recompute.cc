@@ -1,7 +1,7 @@
-// Values that a backward pass keeps are computed a second time, right before they are needed again, until what lives at
-// once fits the budget (Chen et al., "Training deep nets with sublinear memory cost", 2016). Exact: a kernel gives the
-// same bits twice. What lives at once is told from the order of the nodes; views, constants, feeds and reads of
-// variables take nothing.
+// Recomputes values kept for a backward pass right before they are needed again, until
+// the peak memory fits the budget (Chen et al., "Training deep nets with sublinear memory
+// cost", 2016). Exact: a kernel gives the same bits twice. Peak memory is estimated from
+// the order of nodes; views, constants, feeds and reads of variables count as zero.
 #include <algorithm>
 #include <cmath>
 #include <unordered_map>
@@ -14,13 +14,13 @@
 namespace rivulet {
 namespace {
 
-// Nodes that one value may need to be computed again.
+// Limit of nodes that are recomputed for one value.
 constexpr size_t kMaxChain = 8;
 
 bool IsView(const EditNode& node) { return StructuralKind(node.type()) == StructuralOp::kView; }
 
-// The node whose memory `node`'s output is.
-// Views share their source's memory, so a value lives until the last use of any of its views.
+// The node that owns the memory of `node`'s output. Views share their source's memory, so a value lives until the last
+// use of any of its views.
 EditNode* Root(EditNode* node) {
   while (IsView(*node) && !node->fed && !node->inputs.empty()) node = node->inputs[0].node;
   return node;
@@ -36,7 +36,7 @@ size_t BytesOf(const EditNode& node) {
   return bytes;
 }
 
-// Roughly; only the order of costs matters.
+// A rough estimate; only the order of costs matters.
 double FlopsOf(const EditNode& node) {
   const auto elements = [](const Shape& shape) { return static_cast<double>(shape.elements()); };
   const double out = elements(node.outputs[0].shape);
@@ -60,11 +60,11 @@ class Recomputation {
  public:
   Recomputation(GraphEditor& graph, PassContext& context) : graph_(graph), context_(context) {}
 
-  // Greedy, one value a round, and everything measured anew: each copy moves the peak, and a plan of many values at
-  // once would be made for a graph that no longer exists.
+  // Greedy, one value per round with new measurements: each copy moves the peak, so a plan for many values at once
+  // would be outdated.
   void Run() {
     const size_t budget = context_.options.memory_budget_bytes;
-    // Every round takes a value out of what lives at the peak; there are not more rounds than values.
+    // Every round removes a value from the peak, so the number of rounds is limited by that of values.
     for (size_t round = graph_.size(); round > 0; --round) {
       Measure();
       if (live_.empty() || live_[peak_] <= budget || !RecomputeBest()) return;
@@ -79,7 +79,7 @@ class Recomputation {
   };
   struct Candidate {
     EditNode* node = nullptr;
-    int again = 0;    // the position before which it is made again
+    int again = 0;    // the position before which it is recomputed
     double gain = 0;  // bytes per operation
   };
 
@@ -100,8 +100,8 @@ class Recomputation {
         life->second.uses.push_back(at);
       }
     }
-    // A gradient that is only assigned is written where it goes.
-    // (see variable_hazards.h), so it takes no room in the arena.
+    // A gradient that is only assigned is written to its destination (see variable_hazards.h), so it takes no arena
+    // memory.
     for (EditNode* node : nodes_) {
       if (node->type() != "AssignVariableOp") continue;
       const auto life = lives_.find(Root(node->inputs[1].node));
@@ -122,10 +122,10 @@ class Recomputation {
     }
   }
 
-  // What has to be computed again for `node` to be there at `at`, inputs first; empty where that cannot be.
-  // What its inputs are by then decides: one that still lives is read, one that is gone must be made again as well, and
-  // that may go on. State and control edges end it, because an effect must not happen twice and a copy cannot wait as
-  // the original did.
+  // The nodes to recompute so that `node` is available at `at`, inputs first;
+  // empty if impossible. An input that is still live is read; one that is not must
+  // be recomputed too, recursively. State and control edges make it impossible,
+  // because an effect must not happen twice and a copy has no control inputs.
   bool Chain(EditNode* node, int at, std::vector<EditNode*>& chain) const {
     if (std::find(chain.begin(), chain.end(), node) != chain.end()) return true;
     if (chain.size() >= kMaxChain || node->op->stateful || node->outputs.size() != 1 || node->fed) return false;
@@ -140,8 +140,8 @@ class Recomputation {
     return chain.size() <= kMaxChain;
   }
 
-  // Only values that lie idle over the peak are worth it: made before, needed after, and not used at the peak itself.
-  // Of those the one that frees most bytes per operation is taken.
+  // Only values that are idle at the peak qualify: computed before, needed after, and not used at the peak itself. Of
+  // these, the one that frees most bytes per operation is chosen.
   bool RecomputeBest() {
     const int peak = static_cast<int>(peak_);
     Candidate best;
@@ -160,7 +160,7 @@ class Recomputation {
         flops += FlopsOf(*each);
         if (each != node) extra += BytesOf(*each);
       }
-      // The copy and what its chain holds must not make a new peak where the value is needed again.
+      // The copy and its chain must not cause a new peak where the value is needed again.
       if (live_[static_cast<size_t>(again)] + extra >= live_[peak_]) continue;
       const double gain = static_cast<double>(life.bytes) / flops;
       if (gain > best.gain) best = {node, again, gain};
@@ -176,8 +176,8 @@ class Recomputation {
     const EditNode& beside = *nodes_[static_cast<size_t>(candidate.again)];
     copies_.clear();
     for (EditNode* node : chain) Copy(node, beside);
-    // Whoever needs the value from then on takes the copy, through copies of the views on the way.
-    // The uses before stay with the original, whose life now ends with the last of them.
+    // Later users of the value use the copy, through copies of views in between. Earlier users keep the original, whose
+    // lifetime now ends with the last of them.
     for (EditNode* user : nodes_) {
       if (At(user) < candidate.again || user->removed || IsView(*user)) continue;
       for (size_t i = 0; i < user->inputs.size(); ++i) {

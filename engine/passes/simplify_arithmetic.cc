@@ -1,5 +1,5 @@
-// Arithmetic that changes no bit of a finite number. What is left alone, because it changes one: x + 0, which turns -0
-// into +0, unless x cannot be -0. A reduction of single elements hands them on as they are.
+// Simplifies arithmetic without changing a bit of a finite number. Not simplified: x + 0, which changes -0 to +0,
+// unless x cannot be -0. A reduction of single elements passes them on unchanged.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -12,15 +12,15 @@ namespace {
 
 bool IsInteger(DType dtype) { return dtype == DType::kInt32 || dtype == DType::kInt64; }
 
-// True where no element of `x` is -0.
+// Whether no element of `x` can be -0.
 bool NeverMinusZero(Edge x) {
   if (IsInteger(x.dtype())) return true;
   const std::string_view op = x.node->type();
   return !x.node->fed && (op == "Exp" || op == "Sigmoid" || op == "Softmax" || op == "Abs" || op == "Square");
 }
 
-// 1 / c when dividing by c and multiplying by it give the same bits: c is a power of two, and neither is a denormal
-// number.
+// 1 / c if dividing by c and multiplying by it give the
+// same bits: c is a power of two, and neither is denormal.
 template <typename T>
 std::optional<T> ExactReciprocal(double c) {
   int exponent = 0;
@@ -73,7 +73,7 @@ class ArithmeticSimplifier {
   }
   bool Replace(EditNode& node, size_t input, std::string_view why) { return ReplaceBy(node, node.inputs[input], why); }
 
-  // `input` is `neutral` everywhere.
+  // All elements of `input` are `neutral`.
   bool TakeOutNeutral(EditNode& node, size_t input, double neutral) {
     const auto value = Splat(node.inputs[input]);
     return value && *value == neutral && Replace(node, 1 - input, fmt::format("by {} changes nothing", neutral));
@@ -111,8 +111,8 @@ class ArithmeticSimplifier {
     graph_.Become(node, "Mul", {node.inputs[0], factor}, {{"T", dtype}});
   }
 
-  // A reduction over no axes, or over axes of size one, which combines nothing. The gradient of each product of two
-  // tensors whose batch is not known has one for either factor: which axes are summed over is known when sizes are.
+  // Removes a reduction over no axes, or over axes of size one. The gradient of each product of two tensors of unknown
+  // batch size has one for either factor: the reduced axes are known only when sizes are.
   void TakeOutReduction(EditNode& node) {
     const Edge in = node.inputs[0];
     const int64_t elements = in.shape().elements();

@@ -1,4 +1,4 @@
-// Identity, and moves of data that move nothing.
+// Removes Identity, and data movement ops without effect.
 #include <algorithm>
 
 #include "engine/passes/constant_values.h"
@@ -16,7 +16,7 @@ Tensor ShapeTensor(const Shape& shape) {
 
 bool IsReshape(std::string_view op) { return op == "Reshape" || op == "Squeeze" || op == "ExpandDims"; }
 
-// True for a cast that keeps every value, so that the cast back gives the same bits.
+// Whether the cast preserves every value, so that casting back gives the same bits.
 bool Widens(DType from, DType to) {
   switch (from) {
     case DType::kFloat32:
@@ -38,7 +38,7 @@ class ShapeSimplifier {
  public:
   ShapeSimplifier(GraphEditor& graph, PassContext& context) : graph_(graph), context_(context) {}
 
-  // Each consumer takes an output of an IdentityN from where that has it.
+  // Redirects each consumer of an IdentityN to the corresponding input.
   void SkipIdentityN(EditNode& user) {
     for (size_t i = 0; i < user.inputs.size(); ++i) {
       const Edge in = user.inputs[i];
@@ -68,7 +68,7 @@ class ShapeSimplifier {
 
  private:
   void Replace(EditNode& node, Edge edge, std::string_view why) {
-    if (node.pinned && node.type() == "Identity") return;  // what it would become
+    if (node.pinned && node.type() == "Identity") return;  // it would become an Identity again
     const std::string line = fmt::format("{}: this {} {}", node.name, node.type(), why);
     if (graph_.Replace(node, edge)) context_.log.push_back(line);
   }
@@ -82,8 +82,8 @@ class ShapeSimplifier {
     return false;
   }
 
-  // A slice, tile, pad or broadcast whose result is its input. Equal shapes are not enough for others: a strided slice
-  // may reverse an axis.
+  // A slice, tile, pad or broadcast that returns its input. Equal shapes are not sufficient for other ops: a strided
+  // slice may reverse an axis.
   static bool MovesNothing(const EditNode& node) {
     const std::string_view op = node.type();
     return node.inputs[0].spec() == node.outputs[0] &&
@@ -130,7 +130,7 @@ class ShapeSimplifier {
         }
       }
     }
-    // The order of the axes that are not of size one tells whether an element moves.
+    // Elements move if the order of axes with a size above one changes.
     std::vector<int64_t> moved;
     for (const int64_t axis : *order)
       if (in.shape().dim(static_cast<int>(axis)) != 1) moved.push_back(axis);
@@ -149,7 +149,7 @@ class ShapeSimplifier {
   }
 
   void VisitConcat(EditNode& node) {
-    // Inputs without elements add nothing.
+    // Inputs without elements have no effect.
     std::vector<Edge> kept;
     for (size_t i = 0; i + 1 < node.inputs.size(); ++i)
       if (node.inputs[i].shape().elements() > 0) kept.push_back(node.inputs[i]);

@@ -1,5 +1,5 @@
-// Logarithms of softmax that a user wrote by hand: LogSoftmax does not lose what softmax rounds to zero, and its
-// gradient divides by nothing. A cross-entropy of it is the op that has this name.
+// Replaces handwritten logarithms of softmax: LogSoftmax keeps values that softmax rounds to zero, and its gradient has
+// no division. A handwritten cross-entropy becomes the op of that name.
 //
 //   Log(Softmax(x))                                     → LogSoftmax(x)
 //   (v - Σ v·s) · s  with s = Softmax(x), v = g / s     → g - Σ g · s           (its gradient)
@@ -24,17 +24,17 @@ bool SumsLastAxis(const EditNode& node, bool keep_dims) {
          ((*axes)[0] == -1 || (*axes)[0] == rank - 1);
 }
 
-// The other operand of a commutative node whose one operand is `known`; a null edge where neither is.
+// The other operand of a commutative node with the operand `known`; a null edge if it has no such operand.
 Edge Other(const EditNode& node, Edge known) {
   if (node.inputs[0] == known) return node.inputs[1];
   if (node.inputs[1] == known) return node.inputs[0];
   return {};
 }
 
-// Written by hand, log(softmax(x)) is -inf where softmax rounds to zero, and its gradient divides by that zero:
-// training ends in NaN for a reason that the model does not show. The patterns are those that users write and that
-// gradients make of them. As what they compute is numerically better and not the same, this pass is the one that
-// declares a tolerance.
+// Written by hand, log(softmax(x)) is -inf where softmax rounds to zero, and its
+// gradient divides by that zero: training ends in NaN for a reason that the model does
+// not show. The patterns are those that users write and that gradients make of them. The
+// results are numerically better and not equal, so only this pass declares a tolerance.
 class SoftmaxLoss {
  public:
   SoftmaxLoss(GraphEditor& graph, PassContext& context) : graph_(graph), context_(context) {}
@@ -58,9 +58,9 @@ class SoftmaxLoss {
     graph_.Become(node, "LogSoftmax", {softmax.node->inputs[0]}, {{"T", softmax.dtype()}});
   }
 
-  // (v - Σ v·s) · s, as the gradient of Softmax is built, of v = g / s.
-  // With v = g / s the division cancels: v·s is g, so the result is g - s · Σ g, and no element is divided by a
-  // probability that may be zero.
+  // (v - Σ v·s) · s, the form of Softmax's gradient, with v = g /
+  // s. The division cancels: v·s is g, so the result is g - s · Σ
+  // g, and no element is divided by a probability that may be zero.
   void Gradient(EditNode& node) {
     for (const size_t side : {0, 1}) {
       const Edge s = node.inputs[side], difference = node.inputs[1 - side];
@@ -82,7 +82,7 @@ class SoftmaxLoss {
     }
   }
 
-  // g where `v` is g / s, written as a quotient or as a product with the reciprocal.
+  // g if `v` is g / s, written as a quotient or as a product with the reciprocal.
   static Edge Dividend(Edge v, Edge s) {
     if (Is(v, "RealDiv") && v.node->inputs[1] == s) return v.node->inputs[0];
     if (!Is(v, "Mul")) return {};
@@ -100,8 +100,8 @@ class SoftmaxLoss {
     const Edge product = sum.node->inputs[0];
     if (!Is(product, "Mul") || !GraphEditor::OnlyUse(product)) return;
     for (const size_t side : {0, 1}) {
-      // The op wants the logits of a batch, so only matrices qualify; log-probabilities that somebody else reads are
-      // left as they are, or they would be computed twice.
+      // The op needs the logits of a batch, so only matrices qualify; log-probabilities with other readers are not
+      // replaced, or they would be computed twice.
       const Edge logarithm = product.node->inputs[side], labels = product.node->inputs[1 - side];
       if (!Is(logarithm, "LogSoftmax") || !GraphEditor::OnlyUse(logarithm)) continue;
       const Edge logits = logarithm.node->inputs[0];

@@ -7,7 +7,7 @@
 namespace rivulet {
 namespace {
 
-// Bytes of a buffer, as stretches that neither touch nor overlap.
+// Byte ranges of a buffer, disjoint and not adjacent.
 class Stretches {
  public:
   void Add(size_t begin, size_t end) {
@@ -21,7 +21,7 @@ class Stretches {
     }
     ends_.emplace(begin, end);
   }
-  // Adds what of [begin, end) is not in `without`.
+  // Adds the parts of [begin, end) that are not in `without`.
   void AddBut(size_t begin, size_t end, const Stretches& without) {
     for (const auto& [from, to] : without.ends_) {
       if (to <= begin || from >= end) continue;
@@ -34,7 +34,7 @@ class Stretches {
     return std::any_of(ends_.begin(), ends_.end(),
                        [&](const auto& stretch) { return stretch.first < end && begin < stretch.second; });
   }
-  const std::map<size_t, size_t>& ends() const { return ends_; }  // by begin
+  const std::map<size_t, size_t>& ends() const { return ends_; }  // keyed by begin
 
  private:
   std::map<size_t, size_t> ends_;
@@ -63,7 +63,7 @@ class Copying {
   }
 
  private:
-  // In the order in which they run: what a step reads is new where a step before it has written.
+  // Call for steps in order: a step reads new contents where an earlier step has written.
   Status Follow(Step& step) {
     for (int& input : step.inputs) {
       const Storage& read = storages_[static_cast<size_t>(input)];
@@ -125,7 +125,7 @@ class Copying {
     changed_.Add(begin, end);
   }
 
-  // Beyond the copy there is nothing to copy.
+  // Bytes beyond the copy are never copied.
   void Need(size_t begin, size_t end) { needed_.AddBut(begin, std::min(end, copy_.bytes), written_); }
 
   int Place(int buffer, size_t begin, size_t end) {
@@ -149,7 +149,7 @@ class Copying {
   const BufferCopy& copy_;
   std::vector<Storage>& storages_;
   std::vector<Step>& steps_;
-  // Of the copy: what a step so far has written whole, or changed at all; what is wanted before the first step.
+  // ranges of the copy that steps have written completely, or changed at all; ranges to copy first
   Stretches written_, changed_, needed_;
   std::map<int, int> originals_;
 };

@@ -1,4 +1,4 @@
-// A buffer that a run begins as a copy of another: read from the original, and copied only if necessary.
+// A buffer that starts a run as a copy of another: read from the original, and copied only if necessary.
 #pragma once
 
 #include <span>
@@ -10,11 +10,11 @@
 
 namespace rivulet {
 
-// Makes `steps`, which are in order, behave as though the copies were made before the first of them. Reads of memory
-// that nobody has written yet go to the buffer that it is a copy of. An update that writes a stretch whole, and whose
-// kernel offers FromElsewhere, makes it from there. What is left is copied before the first step.
-// `steps` are after ResolveVariableHazards and FuseGradientDescent. INVALID_ARGUMENT: a step writes what is copied
-// from, or a copy is of a buffer to itself.
+// Makes `steps`, which are in order, behave as if the copies were made before the first of
+// them. Reads of memory that is not written yet use the original buffer. An update that writes
+// a range completely, and whose kernel offers FromElsewhere, reads the original. The rest is
+// copied before the first step. Call after ResolveVariableHazards and FuseGradientDescent.
+// INVALID_ARGUMENT: a step writes to an original, or a copy is of a buffer to itself.
 Status LowerBufferCopies(std::span<const BufferCopy> copies, std::vector<Storage>& storages, std::vector<Step>& steps);
 
 }  // namespace rivulet

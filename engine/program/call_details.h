@@ -11,16 +11,16 @@
 namespace rivulet {
 
 struct CallDetails {
-  // The C++ class: the name that a sampling profiler or a debugger shows, "rivulet::(anonymous
-  // namespace)::SmallMatMul".
+  // The C++ class, as shown by a sampling profiler or
+  // debugger: "rivulet::(anonymous namespace)::SmallMatMul".
   std::string kernel;
   int64_t variable_bytes =
-      0;  // of the variables' memory that it touches; a fused update may touch a part of a variable
+      0;  // bytes of its variables' memory that it accesses; a fused update may access only a part of a variable
 };
 
-// By instruction. About a microsecond each.
+// Details by instruction. About a microsecond each.
 std::vector<CallDetails> CallDetailsOf(const Program& program);
-// Without names: a device's kernels have functions of their own.
+// Without class names: a device's kernels are separate functions.
 std::vector<CallDetails> CallDetailsOf(const GpuProgram& program);
 
 }  // namespace rivulet

@@ -13,7 +13,7 @@ struct CancellationToken::State {
   CondVar told;
   std::map<uint64_t, std::function<void()>> callbacks GUARDED_BY(mutex);
   uint64_t last_id GUARDED_BY(mutex) = 0;
-  uint64_t running GUARDED_BY(mutex) = 0;  // id of the callback that runs now
+  uint64_t running GUARDED_BY(mutex) = 0;  // id of the callback that is running
   std::thread::id canceller GUARDED_BY(mutex);
 };
 
@@ -26,7 +26,7 @@ CancellationToken CancellationToken::Create() {
 
 void CancellationToken::Cancel() const {
   if (state_ == nullptr) return;
-  const std::shared_ptr<State> state = state_;  // a callback may drop the last copy of the token
+  const std::shared_ptr<State> state = state_;  // a callback may destroy the last copy of the token
   state->mutex.Lock();
   if (!state->cancelled.exchange(true)) {
     state->canceller = std::this_thread::get_id();

@@ -10,9 +10,9 @@
 namespace rivulet {
 namespace {
 
-// All or nothing for each conversion: where one user still needs what it makes, it is made, and then it is cheaper to
-// read for all. Users with several converted inputs tie conversions together, so what cannot be is struck out until
-// nothing changes.
+// Each conversion is removed completely or not at all: if one user still needs its result, the result is computed, and
+// is then cheaper to read for all. Users with several converted inputs link conversions, so impossible ones are
+// excluded until nothing changes.
 class CastFusion {
  public:
   CastFusion(std::vector<Storage>& storages, std::vector<Step>& steps) : storages_(storages), steps_(steps) {}
@@ -42,7 +42,7 @@ class CastFusion {
     return (from == DType::kFloat32 && to == DType::kBFloat16) || (from == DType::kBFloat16 && to == DType::kFloat32);
   }
 
-  // Conversions that somebody reads who is no such kernel, or whose source does not last, are not left out.
+  // Excludes conversions with another kind of user, or with a source that is overwritten.
   void StrikeOutKept() {
     std::erase_if(casts_, [&](const auto& cast) { return storage(cast.first).kind != Storage::Kind::kArena; });
     for (size_t i = 0; i < steps_.size(); ++i) {
@@ -55,7 +55,7 @@ class CastFusion {
         if (reader == nullptr || !Lasts(steps_[cast->second].inputs[0], cast->second, i)) casts_.erase(cast);
       }
     }
-    // What nobody reads here is read in another way, or is not there for nothing.
+    // Removes conversions without users here: they are read in another way, or are needed for another reason.
     std::erase_if(casts_, [&](const auto& cast) {
       return std::ranges::none_of(
           steps_, [&](const Step& step) { return std::ranges::find(step.inputs, cast.first) != step.inputs.end(); });
@@ -77,8 +77,8 @@ class CastFusion {
     return true;
   }
 
-  // The kernels that users of the conversions would have. True where one has none: then its conversions are struck out,
-  // and the others are to be asked again.
+  // Prepares the kernels for the users of the conversions. Returns true if a user has none: its conversions are then
+  // excluded, and the others must be checked again.
   bool PrepareUsers() {
     users_.clear();
     for (size_t i = 0; i < steps_.size(); ++i) {
@@ -122,7 +122,7 @@ class CastFusion {
       }
       step.prepared = std::move(user.prepared);
     }
-    // What they made stays in the list, where indices must not move, and takes no room.
+    // Removed storages stay in the list, so that indices do not move, but take no memory.
     std::vector<bool> dead(steps_.size(), false);
     for (const auto& [output, step] : casts_) {
       storage(output).bytes = 0;
@@ -139,7 +139,7 @@ class CastFusion {
 
   std::vector<Storage>& storages_;
   std::vector<Step>& steps_;
-  std::map<int, size_t> casts_;  // by what it makes
+  std::map<int, size_t> casts_;  // by result
   std::vector<User> users_;
 };
 

@@ -9,9 +9,9 @@
 
 namespace rivulet {
 
-// Leaves out every Cast to or from bfloat16 whose users all can read what it casts (ReadsBeforeCast), and gives them
-// the kernels that do. What is cast must be there until its last user: a variable that is written in between keeps its
-// Cast. `steps` are in order, after ResolveVariableHazards; whoever moves updates later finds the variables among the
+// Removes every Cast to or from bfloat16 whose users can all read its input (ReadsBeforeCast), and replaces their
+// kernels. The input must be unchanged until its last user: if a variable is written in between, its Cast stays.
+// `steps` are in order, after ResolveVariableHazards; a later pass that moves updates finds the variables among the
 // users' inputs.
 void FuseCasts(std::vector<Storage>& storages, std::vector<Step>& steps);
 

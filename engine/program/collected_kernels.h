@@ -1,4 +1,4 @@
-// Staging area for the kernels of an op library while it is being loaded (engine/program/op_library.h).
+// Staging area for the kernels of an op library during loading (engine/program/op_library.h).
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ struct CollectedKernel {
   std::string file;
   int line;
 };
-// Of the calling thread; null, as nearly always, means the registry.
+// For the calling thread; null, as almost always, means the registry.
 std::vector<CollectedKernel>*& CollectedKernels();
 
 }  // namespace rivulet::internal

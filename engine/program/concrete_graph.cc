@@ -19,8 +19,8 @@
 namespace rivulet {
 namespace {
 
-// No value is folded by a kernel that needs more than this to work in: a graph from outside may ask for more than there
-// is.
+// Limit of scratch memory for folding a value: an
+// untrusted graph could request more than the machine has.
 constexpr size_t kFoldingScratchBytes = size_t{1} << 28;
 
 class ConcreteInference final : public InferenceContext {
@@ -67,7 +67,7 @@ Tensor IntegerTensor(const Shape& shape, const std::vector<int64_t>& values) {
   return tensor;
 }
 
-// Values that follow from shapes alone.
+// Values that depend on shapes alone.
 Tensor ShapeFact(std::string_view op, DType dtype, const Shape& shape) {
   Shape shape_of_result;
   std::vector<int64_t> values;
@@ -128,9 +128,9 @@ bool ConcreteGraph::IsFed(const Node& node) const {
   return true;
 }
 
-// Shapes are inferred anew rather than taken from the graph, because the graph was built with the batch unknown:
-// gradients wrote Shape, BroadcastGradientArgs and Reshape where they could not know better. With the feeds' shapes
-// known those fold, often into a reduction over no axes at all, and kernels may be prepared for exact sizes.
+// Shapes are inferred again instead of taken from the graph, because it was built with an unknown batch size: gradients
+// used Shape, BroadcastGradientArgs and Reshape because sizes were unknown. With the feeds' shapes these fold, often
+// into a reduction over no axes, and kernels are prepared for exact sizes.
 StatusOr<ConcreteGraph> ConcreteGraph::Build(const Graph& graph, const Signature& signature,
                                              const CompileOptions& options) {
   ConcreteGraph concrete;
@@ -142,8 +142,8 @@ StatusOr<ConcreteGraph> ConcreteGraph::Build(const Graph& graph, const Signature
   for (const Node* node : concrete.schedule_) {
     RIVULET_RETURN_IF_ERROR(concrete.InferAndFold(*node, signature, options));
   }
-  // What only folded nodes needed is not needed any more.
-  // Two schedules, because folding needs an order and itself makes part of that order superfluous.
+  // Removes nodes that only folded nodes needed. This needs two schedules, because folding requires an order and makes
+  // part of it unnecessary.
   RIVULET_RETURN_IF_ERROR(concrete.Schedule(concrete.roots_, /*skip_constants=*/true));
   return concrete;
 }
@@ -156,8 +156,8 @@ Status ConcreteGraph::ResolveSignature(const Graph& graph, const Signature& sign
   }
   random_index_ = RandomIndices(graph);
   values_.resize(static_cast<size_t>(values));
-  // Values are numbered densely by (node, port), so that everything known of a value is an array access. Compilation of
-  // a large graph would otherwise be spent in maps.
+  // Values are numbered densely by (node, port), so that facts about a value are array accesses. Compiling a large
+  // graph would otherwise spend its time in maps.
   for (const auto& node : graph.nodes()) {
     for (size_t port = 0; port < node->outputs().size(); ++port) {
       values_[static_cast<size_t>(value({node.get(), static_cast<int>(port)}))].spec = node->outputs()[port];
@@ -189,7 +189,7 @@ Status ConcreteGraph::ResolveSignature(const Graph& graph, const Signature& sign
     if (output->dtype() == DType::kResource)
       return InvalidArgument("fetch '{}' is a variable's handle; fetch its ReadVariableOp instead", name);
     fetches_.push_back(*output);
-    // A tensor that is fed and fetched needs none of what makes it in the graph.
+    // A tensor that is fed and fetched does not need its producers in the graph.
     if (feed(value(*output)) < 0) roots_.push_back(output->node);
   }
   for (const std::string& name : signature.targets) {
@@ -207,7 +207,7 @@ Status ConcreteGraph::ResolveSignature(const Graph& graph, const Signature& sign
       return InvalidArgument("variable '{}' is bound to offset {}, which is no multiple of 64", variable.name,
                              variable.offset);
     }
-    // A text's number means nothing beyond the process, and variables go further.
+    // A string's number is meaningful only in this process, but variables are not limited to it.
     if (SizeOf(variable.spec.dtype) == 0 || variable.spec.dtype == DType::kString) {
       return InvalidArgument("variable '{}' cannot hold {}", variable.name, Name(variable.spec.dtype));
     }
@@ -245,10 +245,10 @@ Status ConcreteGraph::Schedule(std::span<const Node* const> roots, bool skip_con
       if (feed(value(input)) < 0) follow(input.node);
     }
   }
-  // Of what is ready the oldest node goes first. Any topological order that keeps the edges would compute the same
-  // values, but the order also decides in which sequence variables are read and written where no edge says so, and
-  // which lives overlap. The order in which nodes were added is the one that a reader of the graph expects, and it
-  // depends neither on hash tables nor on the order of roots.
+  // Among ready nodes, the oldest comes first. Any topological order would compute the same
+  // values, but the order also decides in which sequence variables are read and written
+  // where no edge does, and which lifetimes overlap. The order of creation is what a reader
+  // of the graph expects, and depends neither on hash tables nor on the order of roots.
   std::priority_queue<int, std::vector<int>, std::greater<>> ready;
   for (size_t id = 0; id < count; ++id) {
     if (needed[id] && waits[id] == 0) ready.push(static_cast<int>(id));
@@ -308,7 +308,7 @@ Status ConcreteGraph::InferAndFold(const Node& node, const Signature& signature,
                            input.node->type(), input.node->name());
     }
   }
-  // Nodes that run functions are inferred by their bodies and never folded: a body may loop for long, and its limits
+  // Nodes that run functions are inferred from their bodies and never folded: a body may loop for long, and its limits
   // are those of a run.
   if (RunsFunctions(node.type())) return InferCall(node);
   RIVULET_RETURN_IF_ERROR(CheckHandles(node));
@@ -340,12 +340,12 @@ Status ConcreteGraph::BindVariable(const Node& node, const std::string& name, co
   }
   Value& handle = values_[static_cast<size_t>(first_value_[static_cast<size_t>(node.id())])];
   handle.variable = static_cast<int>(found->second);
-  // Shape functions see a handle with the shape of what it holds.
+  // For shape functions, a handle has the shape of its variable.
   handle.spec.shape = binding.spec.shape;
   return {};
 }
 
-// A handle that a function is given may be of any variable: an op must not take it for one of another type.
+// A function's handle argument may refer to any variable: checks that its type matches the op's.
 Status ConcreteGraph::CheckHandles(const Node& node) const {
   for (const Output& input : node.inputs()) {
     if (variable(value(input)) < 0) continue;
@@ -388,15 +388,15 @@ Status ConcreteGraph::InferCall(const Node& node) {
 }
 
 Status ConcreteGraph::InferShapes(const Node& node) {
-  // A read has the variable's shape as bound; a default stands for itself where nothing is fed.
+  // A read has the bound variable's shape; a PlaceholderWithDefault without feed has its default's shape.
   if (StructuralKind(node.type()) == StructuralOp::kRead || node.type() == "PlaceholderWithDefault") {
     return SetShape(node, 0, spec(value(node.input(0))).shape);
   }
   std::vector<const TensorSpec*> inputs;
   std::vector<const Tensor*> constants;
   for (const Output& input : node.inputs()) {
-    // Constants go along: the shape of a Reshape or a Fill is the value of an input, and it is known here where it was
-    // not when the graph was built.
+    // Constants are passed too: the shape from a Reshape or a Fill is the value of an input, which may be known here
+    // although it was unknown when the graph was built.
     inputs.push_back(&spec(value(input)));
     constants.push_back(constant(value(input)));
   }
@@ -419,12 +419,12 @@ Status ConcreteGraph::InferShapes(const Node& node) {
 Status ConcreteGraph::SetShape(const Node& node, int port, const Shape& inferred) {
   Value& result = values_[static_cast<size_t>(first_value_[static_cast<size_t>(node.id())] + port)];
   if (result.feed >= 0) return {};
-  if (result.spec.dtype == DType::kVariant) {  // what is not known of a list yet is asked for where it is read
+  if (result.spec.dtype == DType::kVariant) {  // unknown facts about a list are checked when it is read
     result.spec.shape = inferred;
     return {};
   }
-  // The shape said in the graph is kept as a promise and merged, never replaced: a feed that contradicts what somebody
-  // declared is told to him, and not discovered by a kernel.
+  // The shape in the graph is a promise that is merged, never replaced: a feed that contradicts a declared shape causes
+  // an error here, not in a kernel.
   const std::string what = fmt::format("output {} of {} '{}'", port, node.type(), node.name());
   const StatusOr<Shape> merged = Shape::Merge(result.spec.shape, inferred);
   if (!merged.ok()) {
@@ -456,9 +456,9 @@ NodeView ConcreteGraph::View(const Node& node, ViewStorage& storage) const {
           graph_, &options_->passes};
 }
 
-// Folding runs the op's own kernel rather than an evaluator of its own, so that a folded value has the bits that the
-// run would have computed. It is bounded on every side (results, scratch, no state, no variables), because a graph from
-// outside must not make the compiler work or allocate without end; what does not fit is simply computed in the run.
+// Folding runs the op's own kernel instead of a separate evaluator, so that a folded value has the bits that the run
+// would have computed. It is limited in all respects (results, scratch, no state, no variables), because an untrusted
+// graph must not make the compiler work or allocate without end; other nodes are computed in the run.
 void ConcreteGraph::Fold(const Node& node, const CompileOptions& options) {
   if (node.op().stateful || node.outputs().empty()) return;
   const int first = first_value_[static_cast<size_t>(node.id())];
@@ -481,14 +481,14 @@ void ConcreteGraph::Fold(const Node& node, const CompileOptions& options) {
     }
   }
   for (size_t port = 0; port < node.outputs().size(); ++port)
-    if (node.outputs()[port].dtype == DType::kVariant) return;  // means nothing outside of a run
+    if (node.outputs()[port].dtype == DType::kVariant) return;  // handles have no meaning outside of a run
   size_t input_bytes = 0, output_bytes = 0;
   for (const Output& input : node.inputs()) {
     const Tensor* known = constant(value(input));
     if (known == nullptr) return;
     input_bytes += known->bytes();
   }
-  // Without the pass only what kernels and shapes ask for at compile time: small integers.
+  // Without the pass, folds only values that kernels and shapes need at compile time: small integers.
   const auto is_small = [](const TensorSpec& spec) {
     return (spec.dtype == DType::kInt32 || spec.dtype == DType::kInt64) && spec.shape.elements() <= 256;
   };
@@ -498,8 +498,8 @@ void ConcreteGraph::Fold(const Node& node, const CompileOptions& options) {
     const TensorSpec& output = spec(first + static_cast<int>(port));
     output_bytes += TensorBytes(output);
   }
-  // A small constant must not become a large one that every copy of the program carries; what shrinks or keeps its size
-  // may always fold.
+  // A small constant must not become a large one in every copy of the program; results that are not larger than their
+  // inputs may always fold.
   if (output_bytes > std::max(options.passes.max_folded_bytes, input_bytes)) return;
   for (size_t port = 0; port < node.outputs().size(); ++port) {
     const TensorSpec& output = spec(first + static_cast<int>(port));
@@ -510,8 +510,8 @@ void ConcreteGraph::Fold(const Node& node, const CompileOptions& options) {
     if (source.bytes() != outputs[0].bytes()) return;
     if (source.bytes() > 0) std::memcpy(outputs[0].data(), source.data(), source.bytes());
   } else {
-    // A kernel that is missing or fails is told of when the program binds it or runs. What is known before a run is
-    // computed by the host, whatever device the program is for.
+    // A missing or failing kernel is reported when the program binds or runs it. Values known before a run are computed
+    // on the host, whatever device the program is for.
     KernelPolicy on_host = options.kernels;
     on_host.device = Device::kCpu;
     ViewStorage storage;

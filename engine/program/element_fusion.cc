@@ -12,12 +12,12 @@
 namespace rivulet {
 namespace {
 
-constexpr std::string_view kChain = "cuda ";  // what listings of joined steps begin with
+constexpr std::string_view kChain = "cuda ";  // prefix of joined steps in listings
 
 class ElementFusion {
  public:
-  // Who makes and who reads a storage, and who writes into a variable, is looked up: a step of training has as many of
-  // all three as it has layers, and each of its steps asks.
+  // Indexes the producers and readers of storages, and the writers of variables: a training step has as many of each as
+  // it has layers, and each step needs them.
   ElementFusion(std::vector<Storage>& storages, std::vector<Step>& steps)
       : storages_(storages), steps_(steps), maker_(storages.size()), readers_(storages.size(), 0) {
     for (size_t i = 0; i < steps_.size(); ++i) {
@@ -30,8 +30,8 @@ class ElementFusion {
     }
   }
 
-  // Earlier steps are joined already when a later one asks for them, so that chains grow to their full length. What is
-  // joined with a later step keeps its place until the end, so that places go on meaning what they meant.
+  // Earlier steps are already joined when a later one uses them, so that chains grow to full length. A joined step
+  // keeps its index until the end, so that indices stay valid.
   void Run() {
     for (size_t i = 0; i < steps_.size(); ++i)
       while (JoinOne(i)) continue;
@@ -47,13 +47,13 @@ class ElementFusion {
     return elements == nullptr ? nullptr : &elements->elements();
   }
 
-  // How many steps read each storage, those that do so twice counted once.
+  // Counts the steps that read each storage; a step counts once.
   void CountReader(const Step& step, int more) {
     for (auto input = step.inputs.begin(); input != step.inputs.end(); ++input)
       if (std::find(step.inputs.begin(), input, *input) == input) readers_[static_cast<size_t>(*input)] += more;
   }
 
-  // Puts one of the steps that make inputs of step `consumer` into it, where there is one that may be.
+  // Joins one of the steps that compute inputs of step `consumer` into it, if one is allowed.
   bool JoinOne(size_t consumer) {
     const ElementProgram* const program = ProgramOf(steps_[consumer]);
     if (program == nullptr) return false;
@@ -66,7 +66,7 @@ class ElementFusion {
     return false;
   }
 
-  // The step that makes `link` for nobody but step `consumer`, and may be moved there.
+  // The step that computes `link` for `consumer` alone, and may be moved there.
   std::optional<size_t> ProducerOf(int link, size_t consumer) const {
     if (storage(link).kind != Storage::Kind::kArena || readers_[static_cast<size_t>(link)] != 1) return std::nullopt;
     const std::optional<size_t> producer = maker_[static_cast<size_t>(link)];
@@ -78,8 +78,8 @@ class ElementFusion {
     return MayMove(*producer, consumer) ? producer : std::nullopt;
   }
 
-  // What it reads of variables is the same at the later place, also while the later step writes its own results: those
-  // lie beside, or element for element where they were read.
+  // Whether the variables that it reads are unchanged at the later place, also while the later step writes its own
+  // results: these are elsewhere, or written element by element where they were read.
   bool MayMove(size_t producer, size_t consumer) const {
     const Step& step = steps_[producer];
     const ElementProgram& program = *ProgramOf(step);
@@ -143,7 +143,7 @@ class ElementFusion {
       Storage& read = storages_[static_cast<size_t>(input)];
       read.last = std::max(read.last, consumer.position);
     }
-    // It stays in the list, where indices must not move, and takes no room.
+    // It stays in the list, so that indices do not move, but takes no memory.
     storages_[static_cast<size_t>(linked)].bytes = 0;
     return true;
   }
@@ -155,7 +155,7 @@ class ElementFusion {
     return joined ? known.substr(kChain.size()) : std::string(step.node->type());
   }
 
-  // Every element is read before it is written, by the thread that writes it.
+  // Every element is read before it is written, by the same thread.
   std::vector<std::pair<int, int>> InPlace(const std::vector<int>& inputs, const ElementProgram& program,
                                            const Step& step) const {
     std::vector<std::pair<int, int>> pairs;
@@ -167,15 +167,15 @@ class ElementFusion {
   }
 
   struct Write {
-    size_t by;  // a step
+    size_t by;  // index of the step
     VariablePlace place;
   };
 
   std::vector<Storage>& storages_;
   std::vector<Step>& steps_;
-  std::vector<std::optional<size_t>> maker_;  // of each storage: the last step that writes it
+  std::vector<std::optional<size_t>> maker_;  // for each storage: the last step that writes it
   std::vector<int> readers_;
-  // What is joined with a later step writes no variable, so that these stay as they are.
+  // Steps that are joined into later ones write no variable, so this list is constant.
   std::vector<Write> writes_;
   PlaceIndex write_index_;
 };

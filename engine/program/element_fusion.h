@@ -8,8 +8,8 @@
 
 namespace rivulet {
 
-// A step goes to the place of the one that it is joined with, which is behind it, and only where nothing between the
-// two changes what it reads. Bits stay the same.
+// A step is moved to the later step that it is joined with, and only if nothing in between changes its inputs. Results
+// do not change.
 void FuseElements(std::vector<Storage>& storages, std::vector<Step>& steps);
 
 }  // namespace rivulet

@@ -17,9 +17,9 @@ std::string Quoted(const Function& function) { return fmt::format("function '{}'
 StatusOr<FunctionSite> MakeFunctionSite(const Function& function, std::span<const KnownArgument> arguments,
                                         std::span<const int> buffers, const std::vector<bool>& wanted) {
   FunctionSite site;
-  // A function is compiled anew for each place that calls it: with the shapes, and with the values where these are
-  // known there. A constant argument is put into the body instead of being fed, so that a shape or an axis that a
-  // caller passes folds as it would have in the caller's graph.
+  // A function is compiled separately for each call site, with the shapes and the values known there. A constant
+  // argument becomes a constant of the body instead of a feed, so that a shape or axis from the caller folds as in the
+  // caller's graph.
   RIVULET_ASSIGN_OR_RETURN(site.body, SpecializeBody(function, arguments));
   size_t resources = 0;
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -27,8 +27,8 @@ StatusOr<FunctionSite> MakeFunctionSite(const Function& function, std::span<cons
     if (arguments[i].spec.dtype == DType::kResource) {
       VariableBinding binding;
       binding.name = ArgumentVariable(argument);
-      // Each handle is a buffer of its own unless the caller knows that two are the same variable; sharing the buffer
-      // then is what lets hazards inside the body be seen.
+      // Each handle is a separate buffer unless the caller knows that two are the same variable; then the shared buffer
+      // makes hazards inside the body visible.
       binding.buffer = buffers.empty() ? static_cast<int>(resources) : buffers[resources];
       binding.spec = {arguments[i].variable, arguments[i].spec.shape};
       site.signature.variables.push_back(std::move(binding));
@@ -44,8 +44,8 @@ StatusOr<FunctionSite> MakeFunctionSite(const Function& function, std::span<cons
     site.fetches.push_back(static_cast<int>(i));
   }
   for (const Node* node : function.control_results) site.signature.targets.push_back(node->name());
-  // A body's effects happen whether or not its results are used, as TensorFlow's automatic control dependencies have
-  // it, so they are targets of the program.
+  // A body's side effects happen whether or not its results are used, as with TensorFlow's automatic control
+  // dependencies, so they are targets of the program.
   for (const auto& node : function.body->nodes()) {
     const bool effects =
         RunsFunctions(node->type())
@@ -67,11 +67,11 @@ StatusOr<std::vector<TensorSpec>> ConcreteResults(const Function& function, std:
   for (const Output& result : function.results) {
     RIVULET_ASSIGN_OR_RETURN(const Output inferred, site.body.FindOutput(result.name()));
     specs.push_back({inferred.dtype(), inferred.shape()});
-    // What is known of a list grows while its elements become known.
+    // Facts about a list increase while its elements become known.
     known = known && inferred.shape().IsFullyKnown() && inferred.dtype() != DType::kVariant;
   }
-  // Most bodies' shapes follow from the text, and a ConcreteGraph of a body that itself calls functions would be built
-  // again at every level on the way down. It is only built where shapes depend on values.
+  // Most bodies' shapes follow from the graph, and a ConcreteGraph of a body that calls functions would be built again
+  // at every level. It is only built if shapes depend on values.
   if (known) return specs;
   const StatusOr<ConcreteGraph> concrete = ConcreteGraph::Build(site.body, site.signature, options);
   if (!concrete.ok()) return Annotate(concrete.status(), Quoted(function));
@@ -88,13 +88,13 @@ StatusOr<std::vector<TensorSpec>> ConcreteResults(const Function& function, std:
   return specs;
 }
 
-// What is known of the lists that a loop carries, before any iteration and after it: an element that is put in tells
-// the shape of all, a list that grows has no known length.
+// Finds the common facts about lists in a loop, before and after any iteration: an inserted element defines the shape
+// of all, and a growing list has no known length.
 Status SettleLists(const Function& body, std::vector<KnownArgument>& kept, const CompileOptions& options) {
   if (std::ranges::none_of(kept, [](const KnownArgument& each) { return each.spec.dtype == DType::kVariant; }))
     return {};
-  // A round either learns the shape of elements or gives up a length. There are few facts of either kind, so it settles
-  // soon; the bound is for bodies that nobody has thought of.
+  // A round either learns the shape of elements or drops a length. There are few such facts, so this ends soon; the
+  // limit is for unexpected bodies.
   constexpr int kMostRounds = 6;
   for (int round = 0; round < kMostRounds; ++round) {
     RIVULET_ASSIGN_OR_RETURN(const FunctionSite site, MakeFunctionSite(body, kept, {}, {}));
@@ -109,7 +109,7 @@ Status SettleLists(const Function& body, std::vector<KnownArgument>& kept, const
       RIVULET_ASSIGN_OR_RETURN(const Output result, site.body.FindOutput(body.results[i].name()));
       settle(i, result.shape());
     }
-    if (changed) continue;  // what follows from the body's text comes first: it needs no list to be known
+    if (changed) continue;  // facts from the graph come first: they need no known list
     RIVULET_ASSIGN_OR_RETURN(const std::vector<TensorSpec> after, ConcreteResults(body, kept, options));
     for (size_t i = 0; i < kept.size(); ++i) settle(i, after[i].shape);
     if (!changed) return {};
@@ -127,7 +127,7 @@ StatusOr<std::vector<TensorSpec>> ConcreteOutputs(const Node& node, const Graph&
     const Function& body = *functions[1];
     std::vector<KnownArgument> kept(arguments.begin(), arguments.end());
     for (size_t i = 0; i < kept.size(); ++i)
-      // A value known before the loop is only known inside of it where no iteration changes it.
+      // A value known before the loop is known inside only if no iteration changes it.
       if (PassedArgument(body.results[i]) != static_cast<int>(i)) kept[i].value = nullptr;
     RIVULET_RETURN_IF_ERROR(SettleLists(body, kept, options));
     RIVULET_ASSIGN_OR_RETURN(std::vector<TensorSpec> after, ConcreteResults(body, kept, options));
@@ -136,8 +136,8 @@ StatusOr<std::vector<TensorSpec>> ConcreteOutputs(const Node& node, const Graph&
         after[i].shape = CommonList(kept[i].spec.shape, after[i].shape);
         continue;
       }
-      // Buffers of loop variables are planned once for all iterations, so a loop variable that grows has no place to
-      // lie.
+      // Buffers of loop variables are planned once for
+      // all iterations, so a loop variable must not grow.
       if (after[i].shape == kept[i].spec.shape) continue;
       return InvalidArgument(
           "loop variable {} ('{}') enters an iteration as {} and leaves it as {}; a program needs loop variables of "
@@ -146,8 +146,8 @@ StatusOr<std::vector<TensorSpec>> ConcreteOutputs(const Node& node, const Graph&
     }
     return after;
   }
-  // A branch that is known not to be taken is never compiled, and need not even fit: that is how one model serves
-  // training and inference by a constant.
+  // A branch that is known not to run is never compiled, and need not even be valid: this lets one model serve training
+  // and inference by a constant.
   const Tensor* selector = call.first_argument == 0 ? nullptr : inputs[0].value;
   size_t first = 0, last = functions.size();
   if (selector != nullptr) {
@@ -176,8 +176,8 @@ StatusOr<std::vector<TensorSpec>> ConcreteOutputs(const Node& node, const Graph&
   return specs;
 }
 
-// A program must know which variable a handle is when it is compiled. Through a call that holds if every branch passes
-// on the same argument, and through a loop if each iteration passes it on in its own place.
+// The variable of each handle must be known at compile time. After a call this holds if every branch returns the same
+// argument, and after a loop if each iteration passes it on in its own place.
 int PassedInput(const Node& node, const Graph& graph, int port) {
   const FunctionCall call = DescribeFunctionCall(node.type(), node.attrs());
   const StatusOr<std::vector<const Function*>> functions = FindFunctions(call, FunctionsOf(graph));

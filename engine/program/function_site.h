@@ -11,33 +11,33 @@
 
 namespace rivulet {
 
-// Types and shapes of the results, all known: of a resource its variable's shape. INVALID_ARGUMENT, NOT_FOUND,
+// Types and shapes of the results, all known; for a resource, its variable's shape. INVALID_ARGUMENT, NOT_FOUND,
 // UNIMPLEMENTED as CompileProgram, each naming the function.
 StatusOr<std::vector<TensorSpec>> ConcreteResults(const Function& function, std::span<const KnownArgument> arguments,
                                                   const CompileOptions& options);
 
-// The same of a node that runs functions, by output; `inputs` are the node's. INVALID_ARGUMENT also where branches give
-// different shapes, or a loop variable changes its shape from one iteration to the next.
+// The same for a node that runs functions, by output; `inputs` are the node's. INVALID_ARGUMENT also if branches return
+// different shapes, or a loop variable changes its shape between iterations.
 StatusOr<std::vector<TensorSpec>> ConcreteOutputs(const Node& node, const Graph& graph,
                                                   std::span<const KnownArgument> inputs, const CompileOptions& options);
 
-// Which input of a node that runs functions its output `port`, a resource, is; -1 where that cannot be told.
+// The index of the input that is the node's output `port`, a resource; -1 if unknown.
 int PassedInput(const Node& node, const Graph& graph, int port);
 
-// Names the variable that a handle is of, as equal names tell; "" where nothing tells.
+// A name for a handle's variable; equal names mean the same variable. "" if unknown.
 std::string HandleName(Output handle, const Graph& graph);
 
-// How the bindings of a function's program name the variable of a resource argument.
+// The variable name of a resource argument in the bindings of a function's program.
 std::string ArgumentVariable(const Node& argument);
 
-// A function's body for one call: the graph, and a signature whose feeds are the arguments that are no constants, whose
-// fetches are the results that are no handles, and whose targets are the effects.
+// A function's body for one call: the graph, and a signature whose feeds are the arguments that are not constants,
+// whose fetches are the results that are not handles, and whose targets are the side effects.
 struct FunctionSite {
   Graph body;
   Signature signature;
-  std::vector<int> feeds, fetches;  // which argument, which result
+  std::vector<int> feeds, fetches;  // indices of arguments, indices of results
 };
-// `buffers`, per resource argument in order, empty for one each; `wanted` as for CompileFunction.
+// `buffers`: by resource argument, in order; empty: separate buffers. `wanted`: as for CompileFunction.
 StatusOr<FunctionSite> MakeFunctionSite(const Function& function, std::span<const KnownArgument> arguments,
                                         std::span<const int> buffers = {}, const std::vector<bool>& wanted = {});
 

@@ -8,7 +8,7 @@
 
 namespace rivulet {
 
-// A GpuKernel of one input and one output, which do not overlap unless they are the same.
+// A GpuKernel with one input and one output, which are disjoint or identical.
 std::unique_ptr<const Kernel> NewGpuCopy(size_t bytes);
 
 }  // namespace rivulet

@@ -12,8 +12,8 @@ using Kind = ElementOperand::Kind;
 
 constexpr int kNever = -1;
 
-// Which slot each step's result lies in: one that nobody wants any more, or a new one. What is stored is wanted until
-// the end.
+// Assigns each step's result to a slot: one that is no longer needed, or a new one. Stored results are needed until the
+// end.
 class Slots {
  public:
   explicit Slots(const ElementProgram& program) : last_(program.steps.size(), kNever) {
@@ -30,7 +30,7 @@ class Slots {
 
  private:
   int Take(int step) {
-    // Operands are read before the result is stored, so that a slot may pass from one to the other.
+    // Operands are read before the result is stored, so a slot may pass from one to the other.
     const auto found = std::ranges::find_if(free_from_, [&](int from) { return from <= step; });
     const auto slot = static_cast<size_t>(found - free_from_.begin());
     if (found == free_from_.end()) free_from_.push_back(0);
@@ -38,8 +38,8 @@ class Slots {
     return static_cast<int>(slot);
   }
 
-  std::vector<int> last_;       // by step: the last that reads it
-  std::vector<int> free_from_;  // by slot: the first step that may take it
+  std::vector<int> last_;       // by step: the last step that reads it
+  std::vector<int> free_from_;  // by slot: the first step that may reuse it
   std::vector<int> of_;
 };
 
@@ -57,7 +57,7 @@ class ElementChain final : public GpuKernel, public GpuElements {
       ElementStepArguments& to = arguments_.steps[i];
       to.code = step.code;
       arguments_.parameters[i] = step.parameter;
-      // What a function has no use for is its first operand again.
+      // Unused operands repeat the first one.
       for (size_t k = 0; k < std::size(to.operands); ++k)
         to.operands[k] = PlaceOf(step.operands[k < step.operands.size() ? k : 0], slots);
       to.slot = static_cast<uint8_t>(slots.of(static_cast<int>(i)));
@@ -127,12 +127,12 @@ std::optional<ElementProgram> JoinElements(const ElementProgram& producer, const
     joined.inputs[static_cast<size_t>(at)] = source;
   };
   for (size_t i = 0; i < producer.inputs.size(); ++i) take(producer.inputs[i], input_of[i]);
-  // The consumer's inputs without the link, as input_of counts them.
+  // The consumer's inputs without the link, mapped by input_of.
   const auto consumer_input = [&](size_t i) { return input_of[producer.inputs.size() + i - (i > link ? 1 : 0)]; };
   for (size_t i = 0; i < consumer.inputs.size(); ++i)
     if (i != link) take(consumer.inputs[i], consumer_input(i));
 
-  // The producer's steps stand right before the first that reads their result, so that few results wait at once.
+  // The producer's steps are placed directly before the first that reads their result, so that few results are live.
   const auto reads_link = [&](const ElementStep& step) {
     return std::ranges::find(step.operands, ElementOperand{Kind::kInput, static_cast<int>(link)}) !=
            step.operands.end();

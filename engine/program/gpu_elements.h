@@ -22,45 +22,45 @@ struct ElementOperand {
 };
 
 struct ElementStep {
-  uint8_t code = 0;                      // of engine/kernels/cuda/element_code.h
+  uint8_t code = 0;                      // from engine/kernels/cuda/element_code.h
   std::vector<ElementOperand> operands;  // up to three
   double parameter = 0;
 };
 
-// Where a step's result goes: an output of the kernel, or a variable.
+// Destination of a step's result: an output of the kernel, or a variable.
 struct ElementTarget {
   int step = 0;
-  ElementOperand::Kind kind = ElementOperand::Kind::kInput;  // kVariable, or else an output
+  ElementOperand::Kind kind = ElementOperand::Kind::kInput;  // kVariable, or any other kind for an output
   int index = 0;
   ElementType type = ElementType::kOwn;
 };
 
 struct ElementProgram {
-  DType dtype = DType::kFloat32;  // of the arithmetic: float32 or float64
-  int64_t count = 0;              // elements of every target, and of the variables
+  DType dtype = DType::kFloat32;  // type of the arithmetic: float32 or float64
+  int64_t count = 0;              // number of elements of every target and variable
   std::vector<ElementPlace> inputs;
-  int variables = 0;  // read and written whole, in `dtype`
+  int variables = 0;  // number of variables, read and written completely, in `dtype`
   std::vector<ElementStep> steps;
   std::vector<ElementTarget> targets;
 };
 
-// What a kernel of a device may be besides.
+// Optional interface of a device kernel.
 class GpuElements {
  public:
   virtual ~GpuElements() = default;
   virtual const ElementProgram& elements() const = 0;
 };
 
-// `consumer` with the steps of `producer` before its own, which made its input `link`, whole. `input_of` says for each
-// input of the producer, and then for each of the consumer but `link`, which input of the result it is; all that are
-// the same one are alike. None: it would be longer than the device's kernel takes.
+// Returns `consumer` with the steps of `producer` inserted, which computes all of its input `link`. `input_of` maps
+// each input of the producer, and then each of the consumer except `link`, to an input of the result; inputs with one
+// index are the same. nullopt: the result would be longer than the device's kernel allows.
 std::optional<ElementProgram> JoinElements(const ElementProgram& producer, const ElementProgram& consumer, size_t link,
                                            const std::vector<int>& input_of);
 
-// Runs it, and offers it for more.
+// A kernel that runs the program, and offers it for further fusion.
 std::unique_ptr<const Kernel> NewElementChain(ElementProgram program);
 
-// Whether NewElementChain takes it: it has no more of anything than the device's kernel.
+// Returns true if NewElementChain accepts it: it is within the limits of the device's kernel.
 bool FitsElementChain(const ElementProgram& program);
 
 }  // namespace rivulet

@@ -14,7 +14,7 @@ class GpuCopyKernel final : public GpuKernel {
     const GpuOperand& from = context.inputs[0];
     const GpuOperand& to = context.outputs[0];
     if (bytes_ == 0 || (from.data == to.data && from.lane_stride == to.lane_stride)) return {};
-    // One lane by itself needs no kernel.
+    // A single lane needs no kernel.
     if (context.lanes.count == 1 && context.lanes.ids == nullptr) {
       return context.stream->OnDevice(to.data, from.data, bytes_);
     }

@@ -1,5 +1,5 @@
 // Device kernels. They are registered and prepared like host kernels (engine/program/kernel.h, Device::kCuda). A call
-// is put into a stream, and computes several lanes at once: clients that train in step, each with its weights.
+// is put into a stream, and computes several lanes at once: clients that train in step, each with its own weights.
 //
 // Lanes are the grid's third dimension. An operand of lane l is `lane_stride` bytes behind that of lane l - 1. A kernel
 // computes every lane like a single one, element for element in the same order. So a lane's results do not depend on
@@ -19,19 +19,19 @@
 
 namespace rivulet {
 
-// Memory of lane 0, and how far the next lane's lies behind it in bytes; 0: all lanes read this.
+// Memory of lane 0, and the distance in bytes to the next lane's memory; 0: all lanes read the same.
 struct GpuOperand {
   std::byte* data = nullptr;
   size_t lane_stride = 0;
 };
 
-// Which lanes a call is for.
+// The lanes that a call computes.
 struct GpuLanes {
-  int32_t count = 1;             // the grid's depth
-  const int32_t* ids = nullptr;  // `count` numbers of lanes, in device memory; null: 0 to count - 1
+  int32_t count = 1;             // depth of the grid
+  const int32_t* ids = nullptr;  // `count` lane numbers, in device memory; null: 0 to count - 1
 };
 
-// What is drawn with, one a lane, in device memory: by the lane's number.
+// Keys of random streams, one per lane, in device memory, by the lane's number.
 struct GpuDraws {
   const StreamKey* streams = nullptr;
   const uint64_t* steps = nullptr;
@@ -43,18 +43,18 @@ struct GpuContext {
   std::span<const GpuOperand> inputs;  // in order of the node's non-resource inputs
   std::span<const GpuOperand> outputs;
   std::span<const GpuOperand> variables;  // the node's resource inputs, in order
-  GpuOperand scratch;                     // Prepared::scratch_bytes a lane
+  GpuOperand scratch;                     // Prepared::scratch_bytes per lane
   GpuDraws draws;                         // for random ops
-  // Inputs are floats that were 16 bits wide: a product may take them in a type that has no more bits behind the point,
-  // and its bits are the same but for the order of sums.
+  // Inputs are floats that were converted from 16 bits: a product may convert them to a type with as many fraction
+  // bits, with equal results up to the order of sums.
   bool narrow_factors = false;
 };
 
 class GpuKernel : public Kernel {
  public:
-  // Puts the work into the stream, and allocates nothing.
+  // Puts the work into the stream; allocates nothing.
   virtual Status Launch(const GpuContext& context) const = 0;
-  // A program of the host was given this kernel: never, lowering sees to it.
+  // Never called: lowering gives device kernels to device programs only.
   Status Run(const KernelContext& context) const final;
 };
 

@@ -15,14 +15,14 @@
 namespace rivulet {
 namespace {
 
-constexpr int32_t kMostLanes = 65535;  // the depth that grids may have
+constexpr int32_t kMostLanes = 65535;  // maximum depth of grids
 
 bool IsAligned(const GpuOperand& operand) {
   return (reinterpret_cast<uintptr_t>(operand.data) | operand.lane_stride) % 64 == 0;
 }
 
-// What the calls of a program are given: an operand for each of their inputs, outputs and variables, one behind the
-// other.
+// Arguments of a program's calls: an operand for each of
+// their inputs, outputs and variables, consecutively.
 class GpuTableInstance final : public GpuInstance {
  public:
   GpuTableInstance(std::shared_ptr<const GpuProgram> program, const LoweredProgram& lowered,
@@ -56,7 +56,7 @@ class GpuTableInstance final : public GpuInstance {
       context.outputs = place(call.outputs);
       context.variables = place(call.variables);
       if (call.has_scratch) context.scratch = At(call.scratch, bindings);
-      // All are of this class: NewGpuProgram has looked.
+      // NewGpuProgram has checked that all are of this class.
       const Status status = static_cast<const GpuKernel&>(*call.kernel).Launch(context);
       if (!status.ok()) return Annotate(status, fmt::format("{} '{}'", call.op, call.node));
     }
@@ -177,7 +177,7 @@ class CompiledGpuProgram final : public GpuProgram {
   }
 
  private:
-  // Kept as long as some instance there lives: a device that is closed gets its memory back.
+  // Freed with the last instance on the device, so that a closed device gets its memory back.
   StatusOr<std::shared_ptr<const GpuMemory>> ConstantsOn(GpuDevice& device) const {
     const MutexLock lock(mutex_);
     std::weak_ptr<const GpuMemory>& known = constants_[&device];
@@ -202,7 +202,7 @@ class CompiledGpuProgram final : public GpuProgram {
   mutable std::map<const GpuDevice*, std::weak_ptr<const GpuMemory>> constants_ GUARDED_BY(mutex_);
 };
 
-// An assignment of a part of a variable to another part of it: threads that copy would read what others have written.
+// Whether a variable's part is assigned to an overlapping part: threads would read bytes that others have written.
 bool CopiesOverItself(const Call& call, const Instruction& listing) {
   if (listing.implementation != "copy") return false;
   const Location& from = call.inputs[0];

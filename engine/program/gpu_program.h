@@ -18,23 +18,23 @@ namespace rivulet {
 struct LoweredProgram;
 
 struct GpuBindings {
-  GpuOperand arena;                     // GpuProgram::arena_bytes() a lane
-  std::span<const GpuOperand> buffers;  // as Bindings::buffers; stride 0: all lanes share it, and none may write it
-  std::span<const GpuOperand> feeds;    // in order of Signature::feeds, of the shapes compiled for
-  std::span<const GpuOperand> fetches;  // in order of Signature::fetches; device memory as well
+  GpuOperand arena;                     // GpuProgram::arena_bytes() per lane
+  std::span<const GpuOperand> buffers;  // as Bindings::buffers; stride 0: shared by all lanes, read-only
+  std::span<const GpuOperand> feeds;    // in order of Signature::feeds, with the compiled shapes
+  std::span<const GpuOperand> fetches;  // in order of Signature::fetches; also device memory
   GpuLanes lanes;
-  GpuDraws draws;  // may be empty where the program draws nothing
-  // Of records (engine/gpu/gpu_activity.h): what instruction i puts into the stream bears first_label + i; 0: no
-  // labels.
+  GpuDraws draws;  // may be empty if the program draws nothing
+  // For activity records (engine/gpu/gpu_activity.h): instruction i's work in the stream has the label first_label + i;
+  // 0: no labels.
   uint64_t first_label = 0;
 };
 
-// One stream's. Not thread-safe.
+// For a single stream. Not thread-safe.
 class GpuInstance {
  public:
   virtual ~GpuInstance() = default;
-  // INVALID_ARGUMENT: bindings that do not fit the program, before anything was put into the stream. The errors of
-  // kernels are Wait's. Between BeginCapture and EndCapture of the stream this is what becomes a graph.
+  // INVALID_ARGUMENT: bindings that do not fit the program; nothing was put into the stream. Errors of kernels are
+  // returned by Wait. Between the stream's BeginCapture and EndCapture, the work becomes a graph.
   virtual Status Enqueue(GpuStream& stream, const GpuBindings& bindings) = 0;
 };
 
@@ -45,18 +45,18 @@ class GpuProgram : public std::enable_shared_from_this<GpuProgram> {
   virtual const Signature& signature() const = 0;
   virtual std::span<const TensorSpec> fetch_specs() const = 0;
   virtual const MemoryPlan& memory() const = 0;
-  virtual size_t arena_bytes() const = 0;  // of one lane, a multiple of 256
+  virtual size_t arena_bytes() const = 0;  // per lane, a multiple of 256
   virtual std::span<const Instruction> instructions() const = 0;
-  virtual double flops() const = 0;  // of one lane's run
-  // By index in GpuBindings::buffers: what a run touches, and what it may change.
+  virtual double flops() const = 0;  // per lane and run
+  // By index in GpuBindings::buffers: buffers that a run accesses, and buffers that it may change.
   virtual const std::vector<bool>& uses_buffer() const = 0;
   virtual const std::vector<bool>& writes_buffer() const = 0;
-  // The constants are brought to the device once for all its instances.
+  // Constants are copied to the device once for all its instances.
   virtual StatusOr<std::unique_ptr<GpuInstance>> Instantiate(GpuDevice& device) const = 0;
 };
 
-// Of what was lowered for Device::kCuda. UNIMPLEMENTED, naming it: a program that runs functions of its own or keeps
-// lists, which only the host does.
+// Makes a program from the result of lowering for Device::kCuda. UNIMPLEMENTED: a program that runs functions or has
+// lists, which only the host supports; names the node.
 StatusOr<std::shared_ptr<const GpuProgram>> NewGpuProgram(Signature signature, std::vector<TensorSpec> fetch_specs,
                                                           LoweredProgram lowered);
 

@@ -15,7 +15,7 @@ class GpuViaFloat32Kernel final : public GpuKernel {
   explicit GpuViaFloat32Kernel(Float32Conversions conversions) : with_(std::move(conversions)) {}
 
   Status Launch(const GpuContext& context) const override {
-    // Kernels are shared by all threads, so the tables are made anew: a launch is captured once and then replayed.
+    // Kernels are shared by all threads, so tables are made per launch; a launch is captured once and then replayed.
     std::vector<GpuOperand> inputs(context.inputs.begin(), context.inputs.end());
     std::vector<GpuOperand> outputs(context.outputs.begin(), context.outputs.end());
     std::vector<GpuOperand> variables(context.variables.begin(), context.variables.end());
@@ -82,7 +82,7 @@ std::unique_ptr<const Kernel> NewElementsVia(const Float32Conversions& conversio
     for (ElementTarget& target : program.targets) {
       if (static_cast<size_t>(target.index) != output.index) continue;
       const bool bfloat16 = output.dtype == DType::kBFloat16;
-      // A step, since what is joined to this one takes its value from there and not from memory.
+      // A separate step, because a joined consumer reads the value from here and not from memory.
       program.steps.push_back(
           {bfloat16 ? kElementToBfloat16 : kElementToFloat16, {{ElementOperand::Kind::kStep, target.step}}});
       target.step = static_cast<int>(program.steps.size()) - 1;

@@ -11,22 +11,22 @@
 
 namespace rivulet {
 
-// A tensor that passes through scratch memory, as floats.
+// A tensor that is converted to floats in scratch memory.
 struct ConvertedTensor {
-  size_t index;  // among the inputs, outputs or variables
-  DType dtype;   // what it is outside
+  size_t index;  // index among the inputs, outputs or variables
+  DType dtype;   // the type outside
   int64_t count;
-  size_t offset;  // into the scratch
+  size_t offset;  // offset in the scratch memory
 };
 
 struct Float32Conversions {
-  Graph graph;  // holds the node that `kernel` was prepared for
+  Graph graph;  // has the node that `kernel` was prepared for
   std::unique_ptr<const Kernel> kernel;
   std::vector<ConvertedTensor> inputs, outputs, variables;
   size_t num_inputs = 0, num_outputs = 0, num_variables = 0;
   bool writes_variables = false;
-  bool is_product = false;  // of inputs that are all of 16 bits, and nothing of its own between
-  bool below_one = false;   // its results lie in [0, 1), also when they are rounded
+  bool is_product = false;  // a product whose inputs are all 16-bit and unmodified
+  bool below_one = false;   // results are in [0, 1), and must stay so when rounded
 };
 
 // The largest number below one.
@@ -34,8 +34,8 @@ inline float LargestBelowOne(DType dtype) { return dtype == DType::kBFloat16 ? 1
 
 std::unique_ptr<const Kernel> NewGpuViaFloat32(Float32Conversions conversions);
 
-// A kernel of floats that is a function of elements (gpu_elements.h) needs no memory for the conversions: they are made
-// as elements are read and stored. Null for any other.
+// For a float kernel that is a function of elements (gpu_elements.h): conversions are made as elements are read and
+// stored, without scratch memory. Null for any other kernel.
 std::unique_ptr<const Kernel> NewElementsVia(const Float32Conversions& conversions);
 
 }  // namespace rivulet

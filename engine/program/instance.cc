@@ -11,9 +11,9 @@ namespace {
 
 class TableInstance final : public Instance {
  public:
-  // Everything that a step would otherwise look up is laid out here once: an address per operand in one table, a
-  // context per call that spans its part of it, and per base (arena, constants, each feed, fetch and buffer) the list
-  // of entries that depend on it. A run then rewrites only the entries whose base has moved, often none but the feeds.
+  // All lookups of a step are prepared here once: an address per operand in one table, a context per call that refers
+  // to its part of it, and per base (arena, constants, each feed, fetch and buffer) the list of entries that depend on
+  // it. A run then rewrites only entries whose base has moved, often only the feeds.
   TableInstance(std::shared_ptr<const Program> program, const LoweredProgram& lowered)
       : program_(std::move(program)), lowered_(lowered) {
     const size_t feeds = program_->signature().feeds.size(), fetches = program_->signature().fetches.size();
@@ -43,16 +43,16 @@ class TableInstance final : public Instance {
       if (call.stateful || call.nested) stateful_.push_back(i);
       if (call.nested) nested_.push_back(i);
     }
-    // AlignedBuffer is not const-correct about what it points to; kernels only read their inputs.
-    // Constants lie in the program, which all instances share, so they are bound once and for good.
+    // Kernels only read their inputs, but AlignedBuffer has no const variant. Constants belong to the program, which
+    // all instances share, so they are bound only once.
     Patch(bases_[1], const_cast<std::byte*>(lowered_.constants.data()));
   }
 
   Status Run(const Bindings& bindings, const CancellationToken& cancel) override {
     RIVULET_RETURN_IF_ERROR(Bind(bindings));
     if (!nested_.empty()) HandOn(bindings, cancel);
-    // Asked for once per run and not per call: a step of a small model is eight calls in 4.5 µs, and the usual loop
-    // carries no test for those who watch.
+    // Checked once per run, not per call: a step of a small model is eight calls in 4.5 µs, and the usual loop has no
+    // test for observers.
     RunObserver* const observer = bindings.outer != nullptr ? bindings.outer->observer : bindings.observer;
     if (observer != nullptr) [[unlikely]]
       return RunObserved(*observer, cancel);
@@ -68,7 +68,7 @@ class TableInstance final : public Instance {
   }
 
  private:
-  // The same calls in the same order, with the observer told of each.
+  // The same calls in the same order, with notifications to the observer.
   Status RunObserved(RunObserver& observer, const CancellationToken& cancel) {
     for (size_t i = 0; i < contexts_.size(); ++i) {
       if (cancel.cancelled()) return Cancelled("the run was cancelled before node '{}'", lowered_.calls[i].node);
@@ -86,8 +86,8 @@ class TableInstance final : public Instance {
 
   void HandOn(const Bindings& bindings, const CancellationToken& cancel) {
     RunContext* run = bindings.outer;
-    // A program that is run by a node of another one takes part in that run: one cancellation, one set of limits, one
-    // store of lists. Only the outermost forgets the lists of the run before.
+    // A program run by another program's node is part of that run: one cancellation, one set of limits, one store of
+    // lists. Only the outermost program resets the lists of the previous run.
     if (run == nullptr) {
       run_ = {cancel, bindings.observer, bindings.max_loop_steps, bindings.deadline, &lists_};
       lists_.Reset();
@@ -100,7 +100,7 @@ class TableInstance final : public Instance {
     size_t index;
     size_t offset;
   };
-  // Everything that is reached from one address.
+  // All entries that depend on one address.
   struct Base {
     std::byte* address = nullptr;
     bool bound = false;
@@ -132,7 +132,7 @@ class TableInstance final : public Instance {
   }
 
   void Patch(Base& base, std::byte* address) {
-    // Most bases stay from step to step.
+    // Most bases do not change between steps.
     if (base.bound && base.address == address) return;
     base.address = address;
     base.bound = true;
@@ -151,8 +151,8 @@ class TableInstance final : public Instance {
                            view.shape.ToString(), Name(spec.dtype), spec.shape.ToString());
   }
 
-  // Everything that a caller can get wrong is refused here, before the first call, so that kernels trust addresses and
-  // sizes and a refused run has changed nothing.
+  // Checks everything that a caller can get wrong before the first call, so that kernels can trust addresses and sizes,
+  // and a refused run has changed nothing.
   Status Bind(const Bindings& bindings) {
     const Signature& signature = program_->signature();
     if (bindings.lanes != 1) return InvalidArgument("a CPU program runs 1 lane, not {}", bindings.lanes);
@@ -205,10 +205,10 @@ class TableInstance final : public Instance {
   std::vector<KernelContext> contexts_;
   std::vector<Base> bases_;  // arena, constants, feeds, fetches, buffers
   size_t first_feed_ = 0, first_fetch_ = 0, first_buffer_ = 0;
-  std::vector<size_t> stateful_;  // and nested ones
+  std::vector<size_t> stateful_;  // including nested ones
   std::vector<size_t> nested_;
   RunContext run_;
-  TensorListStore lists_;  // of runs that are not part of another
+  TensorListStore lists_;  // for runs that are not part of another
 };
 
 }  // namespace

@@ -9,7 +9,7 @@
 
 namespace rivulet {
 
-// A program of what was lowered for `signature`.
+// A program from the result of lowering for `signature`.
 std::shared_ptr<const Program> NewProgram(Signature signature, std::vector<TensorSpec> fetch_specs,
                                           LoweredProgram lowered);
 

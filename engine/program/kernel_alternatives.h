@@ -13,7 +13,7 @@ namespace rivulet {
 class KernelAlternatives {
  public:
   static KernelAlternatives& Global();
-  // `prepare` fails with UNIMPLEMENTED where it has nothing for a shape.
+  // `prepare` fails with UNIMPLEMENTED for unsupported shapes.
   void Register(std::string op, DType dtype, std::string name, PrepareFn prepare);
   struct Alternative {
     std::string op;
@@ -21,7 +21,7 @@ class KernelAlternatives {
     std::string name;
     PrepareFn prepare;
   };
-  // For a CPU; by name.
+  // For the CPU; sorted by name.
   std::vector<const Alternative*> Of(std::string_view op, DType dtype) const;
 
  private:

@@ -35,9 +35,9 @@ KernelRegistry& KernelRegistry::Global() {
   return registry;
 }
 
-// Two kernels for the same are a fault of the program and end it at its start: which of them a run took would hang on
-// the order in which objects are linked. A library that is loaded later collects first, since its faults must be
-// errors.
+// Two equal registrations are an error of the program and end it at start-up:
+// the kernel of a run would depend on the link order. Libraries loaded later
+// are staged first, because their conflicts must be ordinary errors.
 void KernelRegistry::Register(std::string op, Device device, DType dtype, PrepareFn prepare, const char* file,
                               int line) {
   if (std::vector<internal::CollectedKernel>* collected = internal::CollectedKernels()) {
@@ -71,7 +71,7 @@ StatusOr<const PrepareFn*> KernelRegistry::Find(std::string_view op, Device devi
                             entry.dtype == DType::kInvalid ? "any type" : Name(entry.dtype));
   }
   if (general != nullptr) return &general->prepare;
-  // Texts are numbers of 8 bytes, which whoever moves or compares integers moves and compares.
+  // Strings are 8-byte numbers, so kernels that move or compare integers also work for strings.
   if (dtype == DType::kString && device == Device::kCpu && IsRegisteredFor(op, device, DType::kUint64))
     return Find(op, device, DType::kUint64);
   return Unimplemented("op '{}' has no {} kernel for {}; there is {}", op, Name(device), Name(dtype), there_is);

@@ -10,25 +10,25 @@
 
 namespace rivulet {
 
-// A kernel whose rows do not know of each other: a product by weights that all lanes share, say.
+// A kernel whose rows are independent: for example a product with weights that all lanes share.
 class LaneKernel {
  public:
   virtual ~LaneKernel() = default;
-  // One call of it does what a call a lane of this kernel does, with the same bits: those inputs that `differs` names
-  // lie one behind the other, and so do the outputs; the other inputs are all lanes'. Takes the scratch of this kernel.
-  // Null: not of these inputs.
+  // Returns a kernel whose single call computes the calls of all lanes, with the same bits: inputs named in `differs`
+  // are stored consecutively by lane, and so are the outputs; the other inputs are shared. It needs this kernel's
+  // scratch. Null: not supported for these inputs.
   virtual std::unique_ptr<const Kernel> ForLanes(int64_t lanes, const std::vector<bool>& differs) const = 0;
 };
 
-// A kernel that makes all of a float32 variable of what lies elsewhere (Kernel::FromElsewhere), and can make any part
-// of it by itself. So whoever takes updates in need not have them in memory.
+// A kernel that computes all of a float32 variable from memory elsewhere (Kernel::FromElsewhere), and can compute any
+// part separately. So an aggregation that consumes updates need not store them.
 class PartKernel {
  public:
   virtual ~PartKernel() = default;
-  // Elements; parts begin and end at its multiples. Some units together are cheaper than each by itself.
+  // Elements; parts start and end at multiples. Several units in one call are cheaper than separate ones.
   virtual int64_t part_unit() const = 0;
-  // `count` elements from `first` on of what Run would leave in variables[0], to `to`, with the same bits. The context
-  // is Run's, without the variable.
+  // Computes `count` elements, from `first` on, of the result of Run in variables[0], and writes them to `to`, with the
+  // same bits. The context is that of Run, without the variable.
   virtual void RunPart(const KernelContext& context, int64_t first, int64_t count, float* to) const = 0;
 };
 

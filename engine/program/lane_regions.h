@@ -8,20 +8,20 @@
 
 namespace rivulet {
 
-// Numbers of regions are their positions.
+// Regions are numbered by position.
 class LaneRegions {
  public:
-  // Makes room for so many lanes, of so many bytes each, and of what all share. True: places have moved.
+  // Makes room for these lanes and sizes, per lane and shared by all. Returns true if places have moved.
   bool Grow(int lanes, std::span<const size_t> lane_bytes, std::span<const size_t> shared_bytes);
 
   int lanes() const { return lanes_; }
   size_t bytes() const { return bytes_; }
-  // Of lane 0, and how far the next lane's is behind it.
+  // Offset of lane 0, and the distance to the next lane.
   size_t offset(size_t region) const { return lane_[region].offset; }
   size_t stride(size_t region) const { return lane_[region].bytes; }
   size_t shared_offset(size_t region) const { return shared_[region].offset; }
 
-  // What one lane takes.
+  // Bytes for one lane.
   static size_t LaneBytes(std::span<const size_t> lane_bytes);
 
  private:

@@ -6,7 +6,7 @@
 namespace rivulet {
 namespace {
 
-// A client of fewer examples than a batch has one step an epoch, of its size.
+// A client with fewer examples than a batch has one step per epoch, of its size.
 int64_t WholeBatch(int64_t size, int64_t batch_size) { return std::min(size, batch_size); }
 
 }  // namespace
@@ -18,7 +18,7 @@ int64_t StepsOf(int64_t size, int64_t batch_size, int64_t epochs, int64_t max_st
 }
 
 std::vector<LaneGroup> NextEpoch(std::span<LaneWork> lanes, int64_t batch_size) {
-  // By batch size: how many whole batches each lane takes in this epoch, and who takes a rest.
+  // By batch size: the number of whole batches of each lane in this epoch, and the lanes with a smaller rest.
   std::map<int64_t, std::vector<std::pair<int32_t, int64_t>>, std::greater<>> whole;
   std::map<int64_t, std::vector<int32_t>, std::greater<>> rests;
   for (size_t i = 0; i < lanes.size(); ++i) {

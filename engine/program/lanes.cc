@@ -11,15 +11,15 @@
 namespace rivulet {
 namespace {
 
-// Where an operand of lane 0 lies, and how far the next lane's is. In the arena every tensor has `lanes` times the room
-// that one lane's plan gave it, at `lanes` times its offset.
+// Address of an operand of lane 0, and the distance to the next lane. In the arena every tensor has `lanes` times the
+// space of the plan for one lane, at `lanes` times its offset.
 struct LaneOperand {
   Location at;
-  size_t stride = 0;  // bytes; 0: all lanes' is the same
+  size_t stride = 0;  // bytes; 0: shared by all lanes
 };
 
 struct LaneCall {
-  size_t call = 0;  // of the lowered program
+  size_t call = 0;  // in the lowered program
   bool differs = false;
   std::vector<bool> input_differs;
   std::vector<LaneOperand> inputs, outputs;
@@ -27,16 +27,16 @@ struct LaneCall {
 
 struct UpdateCall {
   LaneCall call;
-  const PartKernel* kernel = nullptr;  // null: cannot be made
+  const PartKernel* kernel = nullptr;  // null: cannot be computed by parts
 };
 
 struct LanePlan {
-  std::vector<LaneCall> calls;  // before the updates
+  std::vector<LaneCall> calls;  // in addition to the updates
   std::vector<UpdateCall> update_calls;
   std::vector<LaneUpdate> updates;  // of update_calls
 };
 
-// Tells lane by lane memory from shared memory: what feeds reach differs, and so does what is made of it.
+// Separates per-lane memory from shared memory: values that depend on feeds differ by lane.
 class Planning {
  public:
   Planning(const Signature& signature, std::span<const TensorSpec> fetch_specs, const LoweredProgram& lowered)
@@ -47,7 +47,7 @@ class Planning {
       if (tensor.output >= 0) bytes_[{tensor.instruction, tensor.output}] = tensor.bytes;
     }
     for (size_t i = 0; i < lowered_.calls.size(); ++i) RIVULET_RETURN_IF_ERROR(Add(i));
-    // A front that read what updates or copies write would see what nobody has written.
+    // Calls before the updates must not read memory that updates or copies write: it is not written yet.
     for (const LaneCall& call : plan_.calls) {
       for (const LaneOperand& input : call.inputs) {
         if (input.at.base == Location::Base::kBuffer && Written(input.at.index)) return Refused(call.call);
@@ -75,7 +75,7 @@ class Planning {
   Status Add(size_t i) {
     const Call& call = lowered_.calls[i];
     if (call.nested) return Refused(i);
-    // What a copied buffer keeps of the other: a lane leaves nothing there.
+    // The unchanged rest of a copied buffer: a lane has no copy of it.
     if (call.node.empty()) {
       for (const Location& output : call.outputs) {
         if (output.base != Location::Base::kBuffer) return Refused(i);
@@ -99,7 +99,7 @@ class Planning {
       if (output.base == Location::Base::kFetch) {
         stride = TensorBytes(fetch_specs_[static_cast<size_t>(output.index)]);
       } else if (output.base == Location::Base::kArena) {
-        // Written in the place of what all lanes share, the first lane's result would be the others' input.
+        // If a result were written over a shared input, the first lane's result would become the others' input.
         const auto replaced = [&](const LaneOperand& input) {
           return input.at.base == Location::Base::kArena && input.stride == 0 && input.at.offset == output.offset;
         };
@@ -125,7 +125,7 @@ class Planning {
                       .elements = static_cast<int64_t>(call.variable_bytes / sizeof(float)),
                       .unit = 0};
     const auto* const kernel = dynamic_cast<const PartKernel*>(call.kernel.get());
-    // Made of what lies elsewhere, or it would read what is not there.
+    // It must compute from other memory, or it would read values that do not exist.
     const bool makes = kernel != nullptr && !call.inputs.empty() &&
                        call.inputs.back().base == Location::Base::kBuffer && !call.has_scratch;
     if (makes) {
@@ -152,7 +152,7 @@ class Planning {
   const std::span<const TensorSpec> fetch_specs_;
   const LoweredProgram& lowered_;
   std::map<std::pair<int, int>, size_t> bytes_;  // by instruction and output
-  std::map<size_t, size_t> strides_;             // by offset in the arena, of what was last made there
+  std::map<size_t, size_t> strides_;             // by offset in the arena, of the latest value there
   std::vector<int> written_;                     // buffers
   LanePlan plan_;
 };
@@ -191,7 +191,7 @@ class LaneTable final : public LaneInstance {
         RIVULET_RETURN_IF_ERROR(ready_[i].kernel->Run(context));
       }
     }
-    // Once, since a part is some microseconds and each is asked for by itself.
+    // Looked up once, because a part takes only microseconds and each is requested separately.
     const size_t updates = plan_.update_calls.size();
     update_inputs_.resize(updates * static_cast<size_t>(lanes_));
     for (size_t i = 0; i < update_inputs_.size(); ++i) {

@@ -25,7 +25,7 @@ class CopyKernel final : public Kernel {
  public:
   explicit CopyKernel(size_t bytes) : bytes_(bytes) {}
   Status Run(const KernelContext& context) const override {
-    // The value of an assignment may be a view of an overlapping variable.
+    // The value may be a view of an overlapping variable.
     if (bytes_ > 0) std::memmove(context.outputs[0], context.inputs[0], bytes_);
     return {};
   }
@@ -34,7 +34,7 @@ class CopyKernel final : public Kernel {
   size_t bytes_;
 };
 
-// A list has a shape, but what stands for it is a handle.
+// A list has a shape, but memory only contains its handle.
 TensorSpec Held(const TensorSpec& spec) { return spec.dtype == DType::kVariant ? TensorSpec{spec.dtype, {}} : spec; }
 
 std::string Described(const Node& node) {
@@ -42,10 +42,10 @@ std::string Described(const Node& node) {
   return fmt::format("{} '{}'{}", node.type(), node.name(), line);
 }
 
-// Lowering never asks the graph again once a node is a step: from here on there are storages (some bytes that hold a
-// value) and steps that read and write them. Positions in the schedule are the clock. They, and not indices of steps,
-// bound every life, because steps are still removed, added and merged after lives are known, and a position means the
-// same before and after.
+// After a node has become a step, lowering does not use the graph: there are only storages (bytes that hold a value)
+// and steps that read and write them. Positions in the schedule are the time. They, and not indices of steps, bound
+// every lifetime, because steps are still removed, added and merged after lifetimes are known, and positions stay
+// valid.
 class Lowering {
  public:
   Lowering(const ConcreteGraph& graph, const Signature& signature, const CompileOptions& options, LowerFor purpose)
@@ -62,11 +62,11 @@ class Lowering {
       }
   }
 
-  // The stages stand in the only order that works. Hazards first: they decide which values lie in variables and need no
-  // arena. Then casts, whose users read variables afterwards. Then update fusion, which recognises a gradient by where
-  // it lies and takes it out of memory. Buffers that begin as copies follow it, because they ask each update for a
-  // kernel that reads elsewhere. Then reuse in place, which lengthens the lives of what is left, and last the arena,
-  // when lives are final. A plan made earlier would reserve bytes for gradients that are never written.
+  // The order of stages matters. Hazards come first: they decide which values are in variables and need no arena. Then
+  // casts, whose users read variables afterwards. Then update fusion, which recognises a gradient by its place and
+  // removes it from memory. Buffers that start as copies follow, because they ask each update for a kernel that reads
+  // elsewhere. Then reuse in place, which extends the remaining lifetimes, and last the arena, when lifetimes are
+  // final. An earlier plan would reserve bytes for gradients that are never written.
   StatusOr<LoweredProgram> Run() {
     for (size_t position = 0; position < graph_.schedule().size(); ++position) {
       RIVULET_RETURN_IF_ERROR(AddNode(*graph_.schedule()[position], static_cast<int>(position)));
@@ -75,8 +75,8 @@ class Lowering {
     ResolveVariableHazards(storages_, steps_, readers_);
     readers_.resize(storages_.size(), nullptr);
     std::erase_if(steps_, [](const Step& step) { return step.removed; });
-    // Copies of reads were appended; they belong at the position of their read, and a fetch behind the node that makes
-    // what it copies. The sort is stable, so that steps of one position keep the order in which they were made and the
+    // Copies of reads were appended; they belong at the position of their read, and a fetch after the node that
+    // produces its value. The sort is stable, so that steps of one position keep their order of creation and the
     // program depends on the graph alone.
     std::stable_sort(steps_.begin(), steps_.end(), [](const Step& a, const Step& b) {
       const auto key = [](const Step& s) { return std::pair(s.position, s.kind == Step::Kind::kFetch); };
@@ -112,9 +112,9 @@ class Lowering {
     return signature_.variables[static_cast<size_t>(graph_.variable(graph_.value(handle)))];
   }
 
-  // The storage that holds `value`; feeds and constants get theirs at first use.
-  // Late, because most constants are gone by then: whoever used them was folded, and a constant that no kernel reads
-  // shall not be carried by every program.
+  // The storage that holds `value`; feeds and constants get theirs at
+  // first use. Most constants have no users by then, because these were
+  // folded, and a program must not contain constants that no kernel reads.
   int StorageOf(int value) {
     int& known = storage_of_[static_cast<size_t>(value)];
     if (known >= 0) return known;
@@ -135,7 +135,7 @@ class Lowering {
     value_in_.back() = value;
     return known;
   }
-  // A use lengthens the life of the storage, not of the value: views share their source's storage, so the last reader
+  // A use extends the lifetime of the storage, not of the value: views share their source's storage, so the last reader
   // of any of them keeps the bytes.
   int Use(int value, int position) {
     const int index = StorageOf(value);
@@ -146,8 +146,8 @@ class Lowering {
   Status AddNode(const Node& node, int position) {
     if (graph_.IsConstant(node) || graph_.IsFed(node)) return {};
     const auto value_of = [&](int port) { return graph_.value({const_cast<Node*>(&node), port}); };
-    // Structural nodes need no call. What is left for kernels is what computes; a Reshape costs nothing in a run and
-    // cannot get in the way of reuse, because its result is the same storage and not a second one.
+    // Structural nodes need no call; only computing nodes need kernels. A Reshape costs nothing in a run and does not
+    // prevent reuse, because its result is the same storage.
     switch (StructuralKind(node.type())) {
       case StructuralOp::kConst:
       case StructuralOp::kPlaceholder:
@@ -164,9 +164,9 @@ class Lowering {
         storage_of_[static_cast<size_t>(value_of(0))] = StorageOf(source);
         return {};
       }
-      // Each read is a storage of its own although several lie in the same memory: two reads with a write between them
-      // are two values, and it is lives that tell whether both can be views. ResolveVariableHazards turns those that
-      // cannot into copies.
+      // Each read is a separate storage, although several have the same memory:
+      // two reads with a write between them are two values, and lifetimes decide
+      // whether both can be views. ResolveVariableHazards makes the others copies.
       case StructuralOp::kRead: {
         const VariableBinding& variable = VariableOf(node.input(0));
         Storage read;
@@ -224,8 +224,8 @@ class Lowering {
         step.inputs.push_back(Use(value, position));
       }
     }
-    // A handle alone does not say that a variable changes, and a step that only reads must not count as a hazard: each
-    // false write would cost a copy of a whole weight matrix.
+    // A handle does not imply a write, and a step that only reads must not count as a hazard: each false write would
+    // cost a copy of a whole weight matrix.
     step.writes_variables = !step.variables.empty() && WritesVariables(node);
     for (size_t port = 0; port < node.outputs().size(); ++port) {
       const int value = graph_.value({const_cast<Node*>(&node), static_cast<int>(port)});
@@ -235,11 +235,11 @@ class Lowering {
       made.producer = static_cast<int>(steps_.size());
       step.outputs.push_back(NewStorage(made));
       value_in_.back() = value;
-      // A fed output is still written, to memory that nobody reads.
+      // A fed output is still written, to memory without readers.
       if (graph_.feed(value) < 0) storage_of_[static_cast<size_t>(value)] = step.outputs.back();
     }
-    // Scratch is a storage that lives for one position, so that all calls share one stretch of the arena where nothing
-    // else needs it, and no kernel allocates.
+    // Scratch is a storage with a lifetime of one position, so that all calls share arena space, and no kernel
+    // allocates.
     if (step.prepared.scratch_bytes > 0) {
       Storage scratch;
       scratch.bytes = step.prepared.scratch_bytes;
@@ -257,7 +257,7 @@ class Lowering {
     return std::find(writes.begin(), writes.end(), true) != writes.end();
   }
 
-  // A fetched tensor is copied to the caller right after its node, so that it need not outlive it.
+  // A fetched tensor is copied to the caller right after its node, so that its lifetime can end there.
   void AddFetches() {
     std::vector<int> position_of;
     for (size_t position = 0; position < graph_.schedule().size(); ++position) {
@@ -279,8 +279,8 @@ class Lowering {
     }
   }
 
-  // Behind the last position of the schedule, so that lives say what the updates read. What they change must be
-  // nobody's business until then, and what they read from variables must stay as it is.
+  // Moves updates after the last position of the schedule, so that lifetimes include their reads. Until then no other
+  // step may access the memory that they change, and variables that they read must not change.
   void DeferUpdates() {
     const auto end = static_cast<int>(graph_.schedule().size());
     for (size_t i = 0; i < steps_.size(); ++i) {
@@ -299,7 +299,7 @@ class Lowering {
                      [](const Step& a, const Step& b) { return a.position < b.position; });
   }
 
-  // Whether the two cannot change places.
+  // Whether the two steps cannot be exchanged.
   bool Disturb(const Step& update, const Step& later) {
     const auto touches = [&](const VariablePlace& place, bool writes) {
       const auto overlaps = [&](const VariablePlace& changed) { return changed.Overlaps(place); };
@@ -320,9 +320,9 @@ class Lowering {
     return false;
   }
 
-  // In the order of execution, so that a chain of elementwise ops collapses into one storage: the root's life has grown
-  // by the time the next link asks. Reuse saves the bytes and, more than that, the memory traffic: what was just read
-  // is in the cache when it is written.
+  // In execution order, so that a chain of elementwise ops collapses into one storage: the root's lifetime has grown
+  // when the next link is checked. Reuse saves memory and, more importantly, memory traffic: a value that was just read
+  // is in the cache when it is overwritten.
   void ReuseInPlace() {
     for (Step& step : steps_) {
       if (step.kind != Step::Kind::kKernel) continue;
@@ -342,9 +342,9 @@ class Lowering {
     }
   }
 
-  // The input must die here, be of the same size, and not already be another output's. A storage that the step reads
-  // several times, as x · x does, is overwritten only where the kernel allows it of every one of those inputs: one that
-  // is read by rows and one by columns would see what the other has destroyed.
+  // The input's lifetime must end here, it must have the same size, and must not be reused for another output. A
+  // storage that the step reads several times, as in x · x, is overwritten only if the kernel allows it for every one
+  // of those inputs: an input read by columns would see what was already overwritten by rows.
   bool MayReuse(const Step& step, int in, int out, const std::vector<int>& taken) {
     const int root = Root(step.inputs[static_cast<size_t>(in)]);
     const Storage& input = storage(root);
@@ -368,8 +368,8 @@ class Lowering {
     for (int i = 0; i < static_cast<int>(storages_.size()); ++i) {
       const Storage& made = storage(i);
       if (made.kind != Storage::Kind::kArena) continue;
-      // What the same tensors would take without sharing: the plan reports it, so that what the planning gains can be
-      // seen.
+      // The size without sharing; the plan reports
+      // it to show the effect of planning.
       memory_.unshared_bytes += std::max<size_t>(RoundUp64(made.bytes), 64);
       if (made.same_as >= 0) continue;
       lifetimes.push_back({made.bytes, made.first, made.last});
@@ -401,7 +401,7 @@ class Lowering {
     return made.kind == Storage::Kind::kArena && made.same_as < 0 ? RoundUp64(made.bytes) : 0;
   }
 
-  // Storages that hazards and fusion have added are no values of the graph; observers see them as bytes.
+  // Storages added by hazards and fusion are not values of the graph; observers see them as bytes.
   void AddInput(int index, Instruction& listing) {
     const int value = static_cast<size_t>(index) < value_in_.size() ? value_in_[static_cast<size_t>(index)] : -1;
     listing.input_names.push_back(value < 0 ? "" : output_of_[static_cast<size_t>(value)].name());
@@ -481,8 +481,8 @@ class Lowering {
       const size_t buffer = static_cast<size_t>(std::max(copy.to, copy.from));
       if (program.uses_buffer.size() <= buffer) program.uses_buffer.resize(buffer + 1, false);
     }
-    // Only buffers that some call touches are asked for when a run is bound, so that a program for evaluation does not
-    // need the optimiser's slots.
+    // Only buffers that some call uses must be bound for a run, so that a program for evaluation does not need the
+    // optimiser's slots.
     for (const Call& call : program.calls) {
       for (const auto* locations : {&call.inputs, &call.outputs, &call.variables}) {
         for (const Location& location : *locations) {
@@ -501,8 +501,8 @@ class Lowering {
     return program;
   }
 
-  // Steps are instructions by now. The lives of storages, counted in positions of the schedule, become theirs.
-  // Observers and reports count in instructions, and copies and fusions have made these fewer or more than positions.
+  // Converts lifetimes of storages from positions of the schedule to instructions. Observers and reports count in
+  // instructions, and copies and fusions have changed their number.
   void ListArena() {
     const auto before = [](const Step& step, int position) { return step.position < position; };
     const auto first_at = [&](int position) {
@@ -530,9 +530,9 @@ class Lowering {
   const bool for_lanes_;
   std::vector<int> storage_of_;    // by value
   std::vector<Output> output_of_;  // by value
-  std::vector<int> value_in_;      // by storage: the value it was made for, or -1
+  std::vector<int> value_in_;      // by storage: the value for which it was made, or -1
   std::vector<Storage> storages_;
-  std::vector<const Node*> readers_;  // by storage: the ReadVariableOp that made it
+  std::vector<const Node*> readers_;  // by storage: the ReadVariableOp that created it
   std::vector<Step> steps_;
   std::vector<const Tensor*> constants_;
   size_t constant_bytes_ = 0;

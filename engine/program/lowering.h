@@ -12,7 +12,7 @@
 
 namespace rivulet {
 
-// An address that is known once a run's bindings are: base + offset.
+// An address that is known with a run's bindings: base + offset.
 struct Location {
   enum class Base { kArena, kConstants, kFeed, kFetch, kBuffer };
   Base base = Base::kArena;
@@ -27,8 +27,8 @@ struct Call {
   std::vector<Location> inputs, outputs, variables;
   bool has_scratch = false;
   Location scratch;
-  bool stateful = false;  // gets the stream and the step
-  bool nested = false;    // gets the run
+  bool stateful = false;  // needs the random stream and the step
+  bool nested = false;    // needs the RunContext
   size_t variable_bytes = 0;
 };
 
@@ -38,12 +38,12 @@ struct LoweredProgram {
   MemoryPlan memory;
   std::vector<Instruction> instructions;
   std::vector<bool> uses_buffer;  // by index in Bindings::buffers
-  bool draws = false;             // some op draws random numbers
+  bool draws = false;             // whether an op draws random numbers
   double flops = 0;
 };
 
-// What the calls are for: to be run one after the other, or by several lanes at once (engine/program/lanes.h): then
-// updates of variables that nobody reads any more come last and each by itself, and what they read lives until the end.
+// The use of the calls: one after the other, or by several lanes at once (engine/program/lanes.h). For lanes, updates
+// of variables without later readers come last as separate steps, and their inputs live until the end.
 enum class LowerFor { kRuns, kLanes };
 
 // UNIMPLEMENTED: no kernel for a node; errors of a kernel's Prepare carry the node's name.

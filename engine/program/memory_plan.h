@@ -1,4 +1,4 @@
-// Assignment of storages to offsets in the arena: storages whose lifetimes do not overlap may share bytes.
+// Assignment of storages to offsets in the arena: storages with disjoint lifetimes may share bytes.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@ struct Lifetime {
 };
 
 // Greedy by size (Pisarchyk & Lee, "Efficient memory management for deep neural net inference", 2020, §4.2): the
-// largest first, each in the smallest gap that holds it among those it lives with. Deterministic. Returns the arena's
-// bytes.
+// largest first, each in the smallest sufficient gap between storages with overlapping lifetimes. Deterministic.
+// Returns the arena's bytes.
 size_t PlanOffsets(std::span<Lifetime> lifetimes);
 
 inline size_t RoundUp64(size_t bytes) { return (bytes + 63) / 64 * 64; }

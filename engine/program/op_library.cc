@@ -53,8 +53,8 @@ Status CheckAgainstRegistries(const Pending& pending, const std::string& path) {
 
 }  // namespace
 
-// A library counts whole or not at all. Its initializers register into lists of this thread, which are checked against
-// the registries before anything is entered: half of a library's ops would make graphs that load and cannot run.
+// A library is loaded completely or not at all. Its initializers register into lists of this thread, which are checked
+// against the registries first: with half of a library's ops, graphs would load but not run.
 StatusOr<OpLibrary> LoadOpLibrary(const std::string& path) {
   static Mutex mutex;
   static std::map<std::string, OpLibrary>& loaded = *new std::map<std::string, OpLibrary>;

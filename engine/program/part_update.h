@@ -1,5 +1,5 @@
-// Optional capabilities of float32 kernels that keep a gradient out of memory. A part of the gradient is computed, used
-// by an optimiser's update while it is in the nearest cache, and overwritten by the next part
+// Optional capabilities of float32 kernels that avoid a complete gradient in memory. A part of the gradient is
+// computed, used by an optimiser's update while it is in the nearest cache, and overwritten by the next part
 // (engine/program/update_fusion.h).
 #pragma once
 
@@ -13,33 +13,33 @@
 
 namespace rivulet {
 
-// A kernel without scratch whose only output may be made part by part.
+// A kernel without scratch whose only output can be computed part by part.
 class PartOutput {
  public:
   virtual ~PartOutput() = default;
-  // Elements: parts begin at its multiples, and are as long but for the last. 0: this kernel makes all or nothing.
+  // Elements: parts start at multiples of it and have this length, except the last. 0: parts are not supported.
   virtual int64_t part_unit() const = 0;
-  // `count` elements from `first` on of what Run would leave in output 0, to `to`, with the same bits. The context is
-  // Run's, without the output.
+  // Computes `count` elements, from `first` on, of the result of Run in output 0, and writes them to `to`, with the
+  // same bits. The context is that of Run, without the output.
   virtual void MakePart(const KernelContext& context, int64_t first, int64_t count, float* to) const = 0;
 };
 
-// An update that does to each element of its variables what that element of the gradient says.
+// An update that changes each element of its variables by the same element of the gradient alone.
 class PartUpdate {
  public:
   virtual ~PartUpdate() = default;
-  // Which of Run's inputs is the gradient; the others are scalars.
+  // The index of the gradient among the inputs of Run; the others are scalars.
   virtual size_t gradient_input() const = 0;
-  // What Run does, to `count` elements from `first` on; their gradient is at `gradient`. The context is Run's, without
-  // the gradient among its inputs.
+  // Does the work of Run for `count` elements from `first` on, whose gradient is at `gradient`. The context is that of
+  // Run, without the gradient among its inputs.
   virtual void UpdatePart(const KernelContext& context, int64_t first, int64_t count, const float* gradient) const = 0;
 };
 
-// An update of which each part follows the part of the gradient that it needs. Inputs are the gradient kernel's, then
-// the update's scalars; variables are the update's; a part of the gradient lies in the scratch.
+// An update in which each part follows its part of the gradient. Inputs are the gradient kernel's, then the update's
+// scalars; variables are the update's; a part of the gradient is in scratch memory.
 class UpdateByParts final : public Kernel {
  public:
-  // `gradient` is a PartOutput and `update` a PartUpdate, of `elements` elements.
+  // `gradient` must be a PartOutput and `update` a PartUpdate, of `elements` elements.
   UpdateByParts(std::unique_ptr<const Kernel> gradient, size_t gradient_inputs, std::unique_ptr<const Kernel> update,
                 int64_t elements)
       : gradient_(std::move(gradient)),

@@ -1,4 +1,4 @@
-// Index of the places in variables' memory: finds the entries that overlap a range without a walk over all of them.
+// Index of places in variables' memory: finds entries that overlap a range without a search over all entries.
 #pragma once
 
 #include <bit>
@@ -13,10 +13,10 @@
 
 namespace rivulet {
 
-// Places overlap without being equal: a plan binds one flat vector and each weight as a slice of it, so that a list of
-// users by variable would miss some. And a flat vector covers thousands of slices, so that a list of places by slice
-// would hold it thousands of times. Each place therefore stands in the one or two cells that it touches of a grid as
-// coarse as it is long, and a question goes through the grids that something stands in.
+// Places may overlap without being equal: a plan binds one flat vector and each weight as a slice of it, so that a list
+// of users by variable would miss some. And a flat vector covers thousands of slices, so that a list by slice would
+// contain it thousands of times. So each place is in the one or two cells that it touches of a grid of about its
+// length, and a query searches the grids that are not empty.
 class PlaceIndex {
  public:
   void Add(const VariablePlace& place, size_t what) {
@@ -27,8 +27,8 @@ class PlaceIndex {
     for (size_t cell = first; cell <= last; ++cell) cells_[{place.buffer, level, cell}].push_back(what);
   }
 
-  // Whether `holds` is true of something that may overlap `place`: it is asked of all that does, and of some that lies
-  // near; perhaps twice, in no order.
+  // Returns true if `holds` is true for an entry that may overlap `place`: it is called for all that overlap, and for
+  // some neighbours; perhaps twice, in any order.
   template <typename Holds>
   bool AnyOf(const VariablePlace& place, const Holds& holds) const {
     if (place.bytes == 0) return false;
@@ -44,11 +44,11 @@ class PlaceIndex {
   }
 
  private:
-  // The grid whose cells are the shortest that are no shorter than `bytes`.
+  // The grid with the shortest cells of at least `bytes`.
   static int LevelOf(size_t bytes) { return bytes > 1 ? std::bit_width(bytes - 1) : 0; }
 
   std::map<std::tuple<int, int, size_t>, std::vector<size_t>> cells_;  // by buffer, grid and position
-  uint64_t levels_ = 0;                                                // the grids that something stands in
+  uint64_t levels_ = 0;                                                // the grids that are not empty
 };
 
 }  // namespace rivulet

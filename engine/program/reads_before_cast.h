@@ -9,13 +9,13 @@
 
 namespace rivulet {
 
-// A kernel that may read inputs as they are before a Cast.
+// A kernel that may read inputs in their type before a Cast.
 class ReadsBeforeCast {
  public:
   virtual ~ReadsBeforeCast() = default;
-  // What computes the same from other inputs: `from` has, for each of them, the type before its Cast, or kInvalid where
-  // it is read as it is. As if each had been cast; sums may be in another order. Nothing where there is no such kernel,
-  // or where it would not pay.
+  // Returns a kernel for other inputs: `from` has, for each input, the type before its Cast, or kInvalid if it is not
+  // cast. Results are as if the inputs were cast; sums may have another order. nullopt: no such kernel, or it would be
+  // slower.
   virtual std::optional<Prepared> ReadingBeforeCast(std::span<const DType> from) const = 0;
 };
 

@@ -11,7 +11,7 @@ namespace rivulet {
 namespace {
 
 constexpr int64_t kMostValues = 8;
-constexpr int64_t kLargest = 1 << 16;  // elements of an input whose first values are shown: labels, not images
+constexpr int64_t kLargest = 1 << 16;  // limit of elements of an input whose values are shown: labels, not images
 constexpr size_t kMostInputs = 16;
 
 template <typename T>
@@ -24,7 +24,7 @@ std::string ValuesAs(const std::byte* data, int64_t shown) {
   return text;
 }
 
-// "[1, 12, 3]", "[1, 12, 3, …]" of numbers that are read without conversion; "" of other types.
+// "[1, 12, 3]", "[1, 12, 3, …]" for number types; "" for other types.
 std::string Values(const TensorSpec& spec, const std::byte* data) {
   const int64_t elements = spec.shape.elements(), shown = std::min(elements, kMostValues);
   if (elements == 0 || elements > kLargest || data == nullptr) return "";
@@ -65,9 +65,9 @@ std::string Values(const TensorSpec& spec, const std::byte* data) {
 
 }  // namespace
 
-// The inputs' first values are said, since errors of a run are mostly about them: a label of 12 where there are ten
-// classes cannot be found from shapes. A run that was cancelled or came too late failed for no value of its inputs, so
-// nothing is said of them. All of it goes into the message's first line, before what other lines say.
+// Shows the inputs' first values, because most errors of a run are about them: a label of 12 with ten classes cannot be
+// found from shapes. A cancelled or late run did not fail because of values, so none are shown. All of it is in the
+// message's first line, before other lines.
 Status ExplainRunError(const Instruction& call, const KernelContext& context, const Status& error) {
   const std::string where = DescribeNode(call.op, call.node, call.source_line);
   if (absl::IsCancelled(error) || absl::IsDeadlineExceeded(error)) return Annotate(error, where);

@@ -9,7 +9,7 @@
 namespace rivulet {
 namespace {
 
-// One lane, whose memory on the device is taken once.
+// One lane, whose device memory is allocated once.
 class StagedInstance final : public Instance {
  public:
   static StatusOr<std::unique_ptr<Instance>> Create(const GpuProgram& program, GpuDevice& device) {
@@ -41,7 +41,7 @@ class StagedInstance final : public Instance {
     if (cancel.cancelled()) return Cancelled("the run was cancelled before it went to the device");
     RIVULET_RETURN_IF_ERROR(Check(bindings));
     const Status status = Enqueue(bindings);
-    // Also of a run that failed half way: the host's memory is named in what was put into the stream.
+    // Also after an error: queued work refers to the host's memory.
     const Status waited = stream_->Wait();
     return status.ok() ? waited : status;
   }
@@ -118,7 +118,7 @@ class StagedInstance final : public Instance {
     for (size_t i = 0; i < fetches_.size(); ++i) {
       RIVULET_RETURN_IF_ERROR(stream_->ToHost(bindings.fetches[i].data, fetches_[i].data(), fetches_[i].size()));
     }
-    // Only what has changed: others may read the rest at the same time.
+    // Copies back only changed buffers: other threads may be reading the others.
     for (size_t i = 0; i < buffers_.size(); ++i) {
       if (!program_.writes_buffer()[i]) continue;
       RIVULET_RETURN_IF_ERROR(stream_->ToHost(bindings.buffers[i].data, buffers_[i].data(), buffers_[i].size()));
@@ -126,12 +126,12 @@ class StagedInstance final : public Instance {
     return {};
   }
 
-  const GpuProgram& program_;  // the instance below keeps it
+  const GpuProgram& program_;  // kept alive by the instance below
   std::unique_ptr<GpuInstance> instance_;
   GpuMemory arena_, draws_;
   std::vector<GpuMemory> feeds_, fetches_, buffers_;
   Draws host_draws_{};
-  std::unique_ptr<GpuStream> stream_;  // goes first: what it names is above
+  std::unique_ptr<GpuStream> stream_;  // destroyed first: it refers to the members above
 };
 
 class StagedProgram final : public Program {

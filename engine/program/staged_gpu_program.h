@@ -11,8 +11,8 @@
 
 namespace rivulet {
 
-// Its instances need no arena of the host's, and take the device's memory when they are made: RESOURCE_EXHAUSTED then
-// names what for. Observers are not told of its calls, which run when the host has gone on; `device` is shared.
+// Its instances need no host arena, and allocate device memory when they are created: RESOURCE_EXHAUSTED names the
+// purpose. Observers do not see its calls, which run asynchronously; `device` is shared.
 std::shared_ptr<const Program> NewStagedProgram(std::shared_ptr<const GpuProgram> program,
                                                 std::shared_ptr<GpuDevice> device);
 

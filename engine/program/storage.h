@@ -16,16 +16,16 @@ namespace rivulet {
 struct Storage {
   enum class Kind { kArena, kConstant, kFeed, kVariable };
   Kind kind = Kind::kArena;
-  int index = 0;      // of the feed, or of the buffer of a variable
+  int index = 0;      // of the feed, or of a variable's buffer
   size_t offset = 0;  // into the arena (once planned), the constants or the buffer
   size_t bytes = 0;
-  int first = 0;      // position in the schedule that writes (or reads) it first,
-  int last = 0;       // and the last that touches it
-  int producer = -1;  // index of the step that writes it, -1 when none does
-  int same_as = -1;   // shares the memory of that storage (in place); its life is counted there
+  int first = 0;      // first position in the schedule that writes (or reads) it,
+  int last = 0;       // and the last that accesses it
+  int producer = -1;  // index of the step that writes it, or -1
+  int same_as = -1;   // shares that storage's memory (in place), which has the lifetime
 };
 
-// Memory of a variable that a step reaches by its handle.
+// Memory of a variable that a step accesses by its handle.
 struct VariablePlace {
   int buffer = 0;
   size_t offset = 0, bytes = 0;
@@ -43,12 +43,12 @@ inline VariablePlace PlaceOf(const VariableBinding& variable) {
 }
 inline VariablePlace PlaceOf(const Storage& storage) { return {storage.index, storage.offset, storage.bytes, {}}; }
 
-// A call in the making. Steps stand in the order in which they run; several may have one position.
+// A call under construction. Steps are in execution order; several may have one position.
 struct Step {
   enum class Kind { kKernel, kAssign, kReadCopy, kFetch };
   Kind kind = Kind::kKernel;
   const Node* node = nullptr;
-  const Node* made_for = nullptr;  // whose outputs these are, where they are another node's
+  const Node* made_for = nullptr;  // node of its outputs, if not the step's own
   int position = 0;
   Prepared prepared;
   std::vector<int> inputs;   // storages
@@ -57,7 +57,7 @@ struct Step {
   int fetch = -1;
   int scratch = -1;  // storage
   bool writes_variables = false;
-  bool removed = false;   // an assignment whose producer writes into the variable
+  bool removed = false;   // an assignment whose producer writes to the variable
   bool descends = false;  // updates its variable by plain SGD instead of writing a gradient
 };
 

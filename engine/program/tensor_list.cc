@@ -12,7 +12,7 @@ constexpr size_t kLargestDoubling = size_t{64} << 20;
 
 struct Slot {
   std::byte* element = nullptr;  // null: not set
-  Slot* older = nullptr;         // what it held for versions before `since`
+  Slot* older = nullptr;         // its contents for versions before `since`
   uint32_t since = 0;
 };
 
@@ -58,10 +58,10 @@ const std::byte* TensorListStore::Get(const TensorList* list, int64_t index) {
   return slot == nullptr ? nullptr : slot->element;
 }
 
-// Memory is only ever taken off the end, and is all given back at once with the run, since nothing in it has a
-// destructor. The rest of a chunk that is too small is passed over for this run; looking back for it would make each
-// element of a long loop search all chunks. A program makes the same lists in every run, so what fitted in the first
-// fits again.
+// Memory is only taken from the end, and freed all at once with the run, because its
+// objects have no destructors. The rest of a chunk that is too small is skipped for
+// this run; searching it would make each element of a long loop search all chunks. A
+// program makes the same lists in every run, so later runs need no more memory.
 StatusOr<std::byte*> TensorListStore::Allocate(size_t bytes) {
   bytes = std::max((bytes + kAlignment - 1) / kAlignment * kAlignment, kAlignment);
   if (bytes > max_bytes_ || in_use_ > max_bytes_ - bytes) [[unlikely]]
@@ -104,9 +104,9 @@ StatusOr<const TensorList*> TensorListStore::Create(DType dtype, int64_t length,
   return NewVersion(buffer, 0, buffer->capacity);
 }
 
-// Doubling makes a list built by pushes linear in its length, and the tables it leaves behind are together no larger
-// than the last. A buffer whose version numbers are used up counts as one that is not the newest: the copy counts from
-// 0.
+// Doubling makes a list built by pushes linear in its length, and old
+// tables together are no larger than the last. A buffer with exhausted
+// version numbers is treated as not the newest: its copy counts from 0.
 StatusOr<TensorList> TensorListStore::Writable(const TensorList* list, uint32_t capacity) {
   TensorList::Buffer* const old = list->buffer;
   const bool newest = list->version == old->newest && old->newest < std::numeric_limits<uint32_t>::max();
@@ -114,7 +114,7 @@ StatusOr<TensorList> TensorListStore::Writable(const TensorList* list, uint32_t 
   const uint32_t grown = newest ? std::max({capacity, 4u, 2 * std::min(old->capacity, 1u << 30)}) : capacity;
   RIVULET_ASSIGN_OR_RETURN(std::byte * memory, Allocate(size_t{grown} * sizeof(Slot)));
   Slot* const slots = reinterpret_cast<Slot*>(memory);
-  if (newest) {  // with what the slots hold for older versions
+  if (newest) {  // includes elements for older versions
     std::uninitialized_copy_n(old->slots, old->capacity, slots);
     std::uninitialized_value_construct_n(slots + old->capacity, grown - old->capacity);
     old->slots = slots;
@@ -142,7 +142,7 @@ StatusOr<const TensorList*> TensorListStore::Set(const TensorList* list, int64_t
       return InvalidArgument(
           "the list has elements of {} bytes, and one of {} was to be put into it; all have one shape",
           list->buffer->element_bytes, bytes);
-    // An empty list that became two: the elements of the other are not those of this one.
+    // An empty list that was copied: the other list's elements are not this one's.
     RIVULET_ASSIGN_OR_RETURN(list, Create(dtype, list->length, list->buffer->max_length));
   }
   RIVULET_ASSIGN_OR_RETURN(const TensorList writable, Writable(list, std::max(list->length, at + 1)));
@@ -156,7 +156,7 @@ StatusOr<const TensorList*> TensorListStore::Set(const TensorList* list, int64_t
     RIVULET_ASSIGN_OR_RETURN(std::byte * kept, Allocate(sizeof(Slot)));
     older = new (kept) Slot(slot);
   }
-  // A slot that was never set reads as unset for versions before.
+  // A slot that was never set reads as unset for earlier versions.
   slot = {*element, older, ++buffer.newest};
   return NewVersion(&buffer, buffer.newest, std::max(list->length, at + 1));
 }
@@ -172,7 +172,7 @@ StatusOr<const TensorList*> TensorListStore::Resize(const TensorList* list, int6
   if (length < 0 || length > list->buffer->max_length)
     return InvalidArgument("a list cannot have {} elements; it may have 0 to {}", length, list->buffer->max_length);
   if (length <= list->length) return NewVersion(list->buffer, list->version, static_cast<uint32_t>(length));
-  // What a longer version left in the buffer must not show.
+  // Elements of a longer version in the buffer must not become visible.
   RIVULET_ASSIGN_OR_RETURN(const TensorList* longer, Create(list->buffer->dtype, length, list->buffer->max_length));
   longer->buffer->element_bytes = list->buffer->element_bytes;
   longer->buffer->has_elements = list->buffer->has_elements;

@@ -11,14 +11,14 @@
 namespace rivulet {
 namespace {
 
-// The update of a dense layer is bound by memory: of 1.6 million weights it would write the gradient, read it and the
-// weights, and write the weights. In the kernel of the gradient's product the values are in registers when they are
-// final, and the weights are read and written once. It works on storages and not on the graph, because "nobody else
-// reads this gradient" is a question about memory: gradients lie in slices of one flat buffer, which whole-vector ops
-// read by another name.
-// A model of thousands of layers has as many updates as steps, so that no update may cost a walk over all steps: steps
-// keep their places while updates are taken over, those that go are marked, and what touches a place or uses a storage
-// is looked up. Such lists say who may; who does is read in the steps, which change.
+// The update of a dense layer is limited by memory bandwidth: for 1.6 million weights it would write
+// the gradient, read it and the weights, and write the weights. In the kernel of the gradient's product
+// the values are in registers when they are final, and the weights are read and written once. The pass
+// works on storages instead of the graph, because a gradient's other readers can only be found by
+// memory: gradients are slices of one flat buffer, which whole-vector ops read by another name. A model
+// of thousands of layers has as many updates as steps, so no update may cost a search over all steps:
+// steps keep their indices while updates are fused, removed ones are marked, and users of places and
+// storages are looked up. These indexes give candidates; the steps, which change, decide.
 class Fusion {
  public:
   Fusion(std::span<const VariableBinding> variables, const KernelPolicy& policy, bool apart,
@@ -44,8 +44,8 @@ class Fusion {
     }
     PutRestsInPlace();
     for (size_t i = 0; !apart_ && i < steps_.size(); ++i)
-      // Only when all updates have found their producers: whether a step may be moved depends on the steps around it,
-      // and those still change in the loop above.
+      // Only when all updates are fused: whether a step may move depends on the steps around it, which the loop above
+      // still changes.
       if (steps_[i].descends && !steps_[i].removed) MergeInputGradient(i);
     std::erase_if(steps_, [](const Step& step) { return step.removed; });
     return absl::OkStatus();
@@ -56,9 +56,9 @@ class Fusion {
     size_t begin, end;
   };
 
-  // Steps before an update in which its layer's input gradient is looked for.
+  // Steps before an update that are searched for its layer's input gradient.
   static constexpr size_t kNear = 64;
-  // Bytes of a gradient from which on it pays to make and use it by parts; a smaller one stays near anyway.
+  // Size of gradients, in bytes, from which updating by parts pays off; smaller ones stay in the cache anyway.
   static constexpr size_t kFar = size_t{256} << 10;
 
   const Storage& storage(int index) const { return storages_[static_cast<size_t>(index)]; }
@@ -76,8 +76,8 @@ class Fusion {
     }
   }
 
-  // Whether `holds` is true of the step at place `i` or, where it is an update that was taken over in part, of one of
-  // those that do the rest.
+  // Whether `holds` is true for the step at index `i` or, if it is a partly fused update, for one of the steps that do
+  // the rest.
   template <typename Holds>
   bool AnyStepAt(size_t i, const Holds& holds) const {
     if (!steps_[i].removed) return holds(steps_[i]);
@@ -95,8 +95,8 @@ class Fusion {
     steps_ = std::move(left);
   }
 
-  // Every binding that overlaps the place must be transient, not only the one it was found by: the caller may have
-  // bound the same memory under another name that he reads after the run.
+  // Every binding that overlaps the place must be transient, not only the one through which it was found: the caller
+  // may have bound the same memory under another name that is read after the run.
   bool IsTransient(const VariablePlace& place) const {
     return !bound_.AnyOf(place,
                          [&](size_t i) { return !variables_[i].transient && PlaceOf(variables_[i]).Overlaps(place); });
@@ -111,8 +111,8 @@ class Fusion {
     return storage(index).kind == Storage::Kind::kConstant || storage(index).kind == Storage::Kind::kFeed;
   }
 
-  // An optimiser's update with slots, which kernels of gradients do not know, and which can be made by parts. Lanes
-  // take no such program.
+  // An optimiser's update with slots, which gradient kernels do not support, and which can run by parts. Not supported
+  // for lanes.
   bool IsPartUpdate(const Step& step) const {
     return !apart_ && step.kind == Step::Kind::kKernel && step.prepared.kernel != nullptr && step.outputs.empty() &&
            step.scratch < 0 && dynamic_cast<const PartUpdate*>(step.prepared.kernel.get()) != nullptr &&
@@ -120,7 +120,7 @@ class Fusion {
                                [](const VariablePlace& place) { return place.spec.dtype == DType::kFloat32; });
   }
 
-  // Which of an update's inputs is the gradient; the others are scalars.
+  // Index of the gradient among an update's inputs; the others are scalars.
   static size_t GradientInput(const Step& update) {
     const auto* const parts = dynamic_cast<const PartUpdate*>(update.prepared.kernel.get());
     return parts != nullptr ? parts->gradient_input() : 1;
@@ -132,15 +132,15 @@ class Fusion {
     return scalars;
   }
 
-  // An update of float32 whose scalars are there whenever the producers run.
+  // A float32 update whose scalars are available whenever the producers run.
   bool IsReadyUpdate(const Step& update) const {
     return (IsPlainUpdate(update) || IsPartUpdate(update)) &&
            std::ranges::all_of(Scalars(update), [&](int scalar) { return IsGiven(scalar) || ahead_.contains(scalar); });
   }
 
-  // A schedule's rate is computed by kernels that stand where the graph has them, behind the gradients, and a
-  // gradient's product that updates needs it before. It depends on a counter and on constants, not on the pass: so it
-  // can be the first thing that is done.
+  // A schedule's rate is computed by kernels that follow the gradients in the graph,
+  // but a gradient's product with a fused update needs it earlier. It depends on a
+  // counter and constants, not on the pass, so it can be computed first.
   void MoveRatesAhead() {
     for (size_t i = 0; i < steps_.size(); ++i) {
       if (!IsPlainUpdate(steps_[i]) && !IsPartUpdate(steps_[i])) continue;
@@ -148,7 +148,7 @@ class Fusion {
     }
   }
 
-  // Before everything else what `scalar`, an input of step `user`, is computed by; where that is not possible nothing.
+  // Moves the computation of `scalar`, an input of step `user`, before everything else, if that is possible.
   void MoveAhead(int scalar, size_t user) {
     if (IsGiven(scalar) || ahead_.contains(scalar)) return;
     const std::vector<size_t> makers = MakersOf(scalar, user);
@@ -164,8 +164,8 @@ class Fusion {
     ahead_.insert(scalar);
   }
 
-  // The steps before step `end` that `value` is made by, in order; none where one of them cannot be the first thing
-  // that is done.
+  // The steps before step `end` that compute `value`,
+  // in order; empty if one of them cannot run first.
   std::vector<size_t> MakersOf(int value, size_t end) const {
     std::vector<size_t> makers;
     std::set<int> wanted = {value};
@@ -205,8 +205,8 @@ class Fusion {
     return delta.kind == Storage::Kind::kVariable && delta.producer < 0 && IsTransient(PlaceOf(delta));
   }
 
-  // Lets step `from` update `targets`, the update's variables or a part of each, with what its output was to be. False
-  // where its kernel cannot.
+  // Makes step `from` update `targets`, the update's variables or a part of each, with the values of its former output.
+  // Returns false if its kernel cannot.
   StatusOr<bool> TakeOver(size_t from, const Step& update, const std::vector<VariablePlace>& targets) {
     RIVULET_ASSIGN_OR_RETURN(const bool taken, IsPlainUpdate(update) ? Descend(steps_[from], update, targets[0])
                                                                      : UpdateParts(steps_[from], update, targets));
@@ -245,7 +245,7 @@ class Fusion {
     if (fused == nullptr) return false;
     producer.prepared.kernel = std::move(fused);
     producer.prepared.implementation += " + sgd";
-    // The output that might have overwritten an input is gone.
+    // The output that could have overwritten an input no longer exists.
     producer.prepared.in_place.clear();
     producer.prepared.flops += 2.0 * static_cast<double>(target.bytes / sizeof(float));
     producer.inputs.push_back(update.inputs[0]);
@@ -256,7 +256,7 @@ class Fusion {
     return true;
   }
 
-  // The update at `update_index` inside the kernel that makes all of its delta, which is nobody else's.
+  // Fuses the update at `update_index` into the kernel that computes its whole delta, if it has no other readers.
   StatusOr<bool> FuseWhole(size_t update_index) {
     const Step& update = steps_[update_index];
     if (!IsReadyUpdate(update)) return false;
@@ -275,16 +275,16 @@ class Fusion {
       if (!MayMove(from, update_index, VariablePlace(), target)) return false;
     RIVULET_ASSIGN_OR_RETURN(const bool taken, TakeOver(from, update, update.variables));
     if (!taken) return false;
-    // The gradient stays in the list, where indices must not move, and takes no room.
+    // The gradient stays in the list, so that indices do not move, but takes no memory.
     storages_[static_cast<size_t>(delta)].bytes = 0;
     return true;
   }
 
-  // The weights' gradient descends in step `update_index`: moves the layer's input gradient into it.
-  // The product that makes the input gradient reads the same weights that the update rewrites. Done together each block
-  // of weights comes from memory once: first it serves the input gradient, with the values of before the step, then it
-  // is updated. It must therefore be the later of the two, and nobody may want the input gradient before; or, where
-  // somebody does, the update comes as early as the input gradient, if all that it needs is there by then.
+  // Step `update_index` updates the weights in the gradient's kernel: merges the layer's input gradient into it. The
+  // product for the input gradient reads the same weights that the update rewrites. Done together, each block of
+  // weights is loaded once: first for the input gradient, with the old values, then for the update. So the merged step
+  // is the later of the two, if the input gradient is not needed before; otherwise the update moves to the input
+  // gradient, if all its inputs are available there.
   void MergeInputGradient(size_t update_index) {
     Step& update = steps_[update_index];
     if (update.inputs.size() != 3 || !update.outputs.empty()) return;
@@ -328,8 +328,8 @@ class Fusion {
     }
   }
 
-  // Whether update `from` may take the place of step `to` before it, which reads what it updates: its inputs are made
-  // by then, and nobody touches its variable between them.
+  // Whether update `from` may move to step `to` before it, which reads the updated variable: its inputs are available
+  // there, and no step in between accesses the variable.
   bool MayComeEarly(size_t from, size_t to) const {
     const Step& update = steps_[from];
     for (size_t i = to + 1; i < from; ++i) {
@@ -344,7 +344,7 @@ class Fusion {
   StatusOr<std::vector<Part>> FuseParts(size_t update_index) {
     const Step& update = steps_[update_index];
     const VariablePlace delta = PlaceOf(storage(update.inputs[GradientInput(update)]));
-    std::set<size_t> before;  // in order: who takes over first may forbid it to the next
+    std::set<size_t> before;  // in order: the first fusion may prevent the next
     touched_by_.AnyOf(delta, [&](size_t i) {
       if (i < update_index && !steps_[i].removed) before.insert(i);
       return false;
@@ -352,8 +352,8 @@ class Fusion {
     std::vector<Part> parts;
     for (const size_t i : before) {
       const Step& producer = steps_[i];
-      // Only a step that writes one thing and touches no variable: its kernel is replaced as a whole, and a second
-      // output or another variable would be lost.
+      // Only a step with one output and no variables: its kernel is replaced as a whole, and a second output or another
+      // variable would be lost.
       if (producer.kind != Step::Kind::kKernel || producer.outputs.size() != 1 || !producer.variables.empty()) continue;
       const Storage& gradient = storage(producer.outputs[0]);
       if (gradient.kind != Storage::Kind::kVariable || gradient.index != delta.buffer ||
@@ -374,10 +374,10 @@ class Fusion {
     return parts;
   }
 
-  // Whether the update of `target` by `gradient` may happen in step `from` instead of step `to`: nobody else reads the
-  // gradient, and nobody touches the target in between.
-  // A gradient that lies in a variable must not be read by anybody at any time, also before and after; one that does
-  // not (an empty place) can only be disturbed by who is in between, where the weights matter too.
+  // Whether the update of `target` by `gradient` may happen in step `from` instead of step `to`: the gradient has no
+  // other readers, and no step in between accesses the target. A gradient in a variable must not be read at any time,
+  // also before and after. For other gradients (an empty place), only steps in between matter, and their accesses to
+  // the weights.
   bool MayMove(size_t from, size_t to, const VariablePlace& gradient, const VariablePlace& target) const {
     const auto disturbs = [&](size_t i, const VariablePlace& place) {
       return AnyStepAt(i, [&](const Step& step) { return Touches(step, place, i == from, i == to); });
@@ -386,8 +386,8 @@ class Fusion {
            !touched_by_.AnyOf(target, [&](size_t i) { return i >= from && i < to && disturbs(i, target); });
   }
 
-  // Whether a step reads or writes something of `place`, leaving aside what the `producer` of a gradient makes, and
-  // what its `update` takes and changes.
+  // Whether a step accesses `place`, ignoring the gradient that the `producer` writes, and the inputs and variables of
+  // its `update`.
   bool Touches(const Step& step, const VariablePlace& place, bool producer = false, bool update = false) const {
     const auto overlaps = [&](int index) {
       return storage(index).kind == Storage::Kind::kVariable && PlaceOf(storage(index)).Overlaps(place);
@@ -399,7 +399,7 @@ class Fusion {
     return !producer && std::ranges::any_of(step.outputs, overlaps);
   }
 
-  // The update as steps over what no producer took over.
+  // The update as steps over the ranges that no producer has fused.
   StatusOr<std::vector<Step>> Remainder(const Step& update, const std::vector<Part>& parts) {
     std::vector<Step> rest;
     size_t begin = 0;
@@ -440,7 +440,7 @@ class Fusion {
     return places;
   }
 
-  // The update's kernel for variables of so many bytes.
+  // The update's kernel for variables of this size.
   StatusOr<Prepared> PreparedFor(const Step& update, size_t bytes) const {
     const TensorSpec spec{DType::kFloat32, Shape{static_cast<int64_t>(bytes / sizeof(float))}};
     std::vector<TensorSpec> inputs(update.inputs.size(), {DType::kFloat32, Shape{}});
@@ -455,10 +455,10 @@ class Fusion {
   std::span<const VariableBinding> variables_;
   const KernelPolicy& policy_;
   const bool apart_;
-  std::set<int> ahead_;  // rates that are computed first of all
+  std::set<int> ahead_;  // rates that are computed first
   PlaceIndex bound_;     // variables_
-  // The steps that may use a storage or touch a place, and those that do what is left of an update that was taken over
-  // in part.
+  // Candidates: steps that may use a storage or access a place,
+  // and steps that do the rest of a partly fused update.
   std::vector<std::vector<size_t>> used_by_;
   PlaceIndex touched_by_;
   std::map<size_t, std::vector<Step>> rest_;

@@ -7,18 +7,18 @@
 namespace rivulet {
 namespace {
 
-// One access of a step to a variable's memory through its handle.
+// A step's access to a variable's memory through its handle.
 struct Access {
   size_t step = 0;
-  int position = 0;  // for a direct assignment: that of the producer
+  int position = 0;  // for a direct assignment: position of the producer
   VariablePlace range;
   bool writes = false;
 };
 
-// A variable's memory is written in the middle of a program, by an optimiser's kernel or an assignment, while views of
-// it may still be read. Copying every read would be simple and would cost a pass over all weights in each step; so a
-// read is a view by default and a copy only where a write falls into its life. Accesses are held by byte ranges,
-// because a plan binds one flat vector and each weight as a slice of it.
+// An optimiser's kernel or an assignment writes a variable's memory in the middle of a program, while views of it may
+// still be read. Copying every read would be simple, but would cost a pass over all weights in each step. So a read is
+// a view by default, and a copy only if a write is in its lifetime. Accesses are stored by byte ranges, because a plan
+// binds one flat vector and each weight as a slice of it.
 class Hazards {
  public:
   Hazards(std::vector<Storage>& storages, std::vector<Step>& steps) : storages_(storages), steps_(steps) {
@@ -32,9 +32,9 @@ class Hazards {
       if (storages[i].kind == Storage::Kind::kVariable) reads_of_.Add(PlaceOf(storages[i]), i);
   }
 
-  // The producer of an assigned value may write into the variable itself, which saves the copy. Then the memory changes
-  // not at the assignment but already at the producer, so that whoever reads the old value between the two, through the
-  // handle or through a view, forbids it.
+  // The producer of an assigned value may write to the variable directly, which saves the copy. Then the memory changes
+  // already at the producer, so this is impossible if the old value is read between the two, through the handle or a
+  // view.
   void WriteDirectly() {
     for (Access& access : accesses_) {
       Step& step = steps_[access.step];
@@ -50,7 +50,7 @@ class Hazards {
     }
   }
 
-  // Whether the read that `storage` is has to be a copy.
+  // Whether the read `storage` has to be a copy.
   bool NeedsCopy(const Storage& storage, int storage_index) const {
     const VariablePlace range = PlaceOf(storage);
     return accesses_to_.AnyOf(range, [&](size_t index) {
@@ -58,9 +58,9 @@ class Hazards {
       if (!access.writes || !access.range.Overlaps(range)) return false;
       if (access.position <= storage.first || access.position > storage.last) return false;
       if (access.position < storage.last) return true;
-      // The last use and the write are one step: an assignment copies as memmove does, a producer was checked before.
-      // A step that reads a view while its kernel writes the same variable gets a copy: no kernel promises in which
-      // order it touches an input and a variable that overlap.
+      // The last use and the write are one step: an assignment copies like memmove, and producers were checked before.
+      // A step that reads a view while its kernel writes the same variable gets a copy: kernels promise no order of
+      // accesses to an overlapping input and variable.
       const Step& step = steps_[access.step];
       if (step.kind != Step::Kind::kAssign) return true;
       return step.removed ? !ReadInPlaceBy(storage_index, storages_[static_cast<size_t>(step.inputs[0])].producer)
@@ -86,12 +86,12 @@ class Hazards {
     if (value.bytes != assign.range.bytes) return false;
     const Step& producer = steps_[static_cast<size_t>(value.producer)];
     if (producer.kind != Step::Kind::kKernel) return false;
-    // Asked anew for each assignment with the accesses as they are by now: an earlier direct write has moved its access
-    // to its producer's position, and that one counts.
+    // Checked for each assignment with the current accesses: an earlier direct write has moved its access to its
+    // producer's position.
     const auto touches = [&](size_t index) {
       const Access& other = accesses_[index];
       if (&other == &assign || !other.range.Overlaps(assign.range)) return false;
-      // From the producer on until the value's last use nobody else may touch the memory by its handle.
+      // From the producer until the value's last use, no other step may access the memory by its handle.
       return other.position >= value.first && other.position <= std::max(assign.position, value.last);
     };
     if (accesses_to_.AnyOf(assign.range, touches)) return false;
@@ -99,8 +99,8 @@ class Hazards {
       const Storage& read = storages_[index];
       if (!PlaceOf(read).Overlaps(assign.range)) return false;
       if (read.last < value.first || read.first > assign.position) return false;
-      // The one reader that may stay is the producer itself, where it computes the new value in place of the old: v = v
-      // · 0.9 needs neither a copy nor a temporary.
+      // The only allowed reader is the producer itself, if it computes the new value in place: v = v · 0.9 needs
+      // neither a copy nor a temporary.
       return !(read.last == value.first && PlaceOf(read).SameMemory(assign.range) &&
                ReadInPlaceBy(static_cast<int>(index), value.producer));
     });
@@ -110,13 +110,13 @@ class Hazards {
   std::vector<Step>& steps_;
   std::vector<Access> accesses_;
   PlaceIndex accesses_to_;  // accesses_
-  PlaceIndex reads_of_;     // the storages that lie in variables
+  PlaceIndex reads_of_;     // storages in variables
 };
 
 }  // namespace
 
-// Assignments first: one that becomes direct changes the moment at which its memory is written, and by these moments it
-// is decided which reads must be copies.
+// Assignments first: a direct one changes the time at which its memory is written, and these times decide which reads
+// must be copies.
 void ResolveVariableHazards(std::vector<Storage>& storages, std::vector<Step>& steps,
                             std::span<const Node* const> reader_of) {
   Hazards hazards(storages, steps);
@@ -140,8 +140,8 @@ void ResolveVariableHazards(std::vector<Storage>& storages, std::vector<Step>& s
   }
   for (const Step& copy : copies) storages[static_cast<size_t>(copy.outputs[0])].kind = Storage::Kind::kArena;
   storages.insert(storages.end(), sources.begin(), sources.end());
-  // Indices of steps (Storage::producer) are not used for variables' reads any more; the order of positions is what
-  // counts.
+  // Indices of steps (Storage::producer) are no longer used for
+  // reads of variables; only the order of positions counts.
   for (Step& copy : copies) steps.push_back(std::move(copy));
 }
 

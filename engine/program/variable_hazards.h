@@ -11,9 +11,9 @@
 
 namespace rivulet {
 
-// `steps` in order; reads are storages of kind kVariable whose producer is -1. May turn arena storages into variable
-// ones (and mark their kAssign step removed), and variable ones into arena storages with a new kReadCopy step, whose
-// node is `reader_of` that storage.
+// `steps` in order; reads are storages of kind kVariable with producer -1. May change arena storages to variable ones
+// (and mark their kAssign step removed), and variable storages to arena ones with a new kReadCopy step, whose node is
+// `reader_of` that storage.
 void ResolveVariableHazards(std::vector<Storage>& storages, std::vector<Step>& steps,
                             std::span<const Node* const> reader_of);
 

@@ -10,10 +10,10 @@
 namespace rivulet {
 namespace {
 
-// Calls in calls, each twice: a graph from outside could ask for 2^depth walks.
+// Limit for nested calls: an untrusted graph could request 2^depth traversals.
 constexpr int kMaxWalks = 10'000;
 
-// Names of what a node calls, by what happens to them.
+// Names of the functions that a node calls, and how they run.
 struct Called {
   std::vector<std::string> functions;
   enum class How { kAlways, kOne, kPerhaps } how = How::kPerhaps;  // all of them; one of them; any number of times
@@ -35,9 +35,9 @@ Called CalledBy(const Node& node) {
   return called;
 }
 
-// A session must know before a run which variables it locks alone and which must have a value. Both follow from the
-// graph, through functions too; where a path is not certain, the answer is the careful one: written if it may be,
-// needing a value unless one was certainly assigned before.
+// A session must know before a run which variables it locks exclusively and which must have a value. Both follow from
+// the graph, including functions. If unsure, the result is conservative: written if possible, and needing a value
+// unless one was certainly assigned before.
 class Walk {
  public:
   std::vector<VariableUse> Of(std::span<const Node* const> nodes, const Graph* graph,
@@ -56,8 +56,8 @@ class Walk {
         if (handle == nullptr || StructuralKind(node->type()) == StructuralOp::kView) continue;
         VariableUse& use = At(uses, handle);
         const bool assigns = node->type() == "AssignVariableOp";
-        // Nodes come in the order of execution, so that an assignment earlier in the same run spares the variable a
-        // value from before. A shape is known without one.
+        // Nodes are in execution order, so an assignment earlier in the same run makes an initial value unnecessary. A
+        // shape is known without a value.
         if (!assigns && !use.assigned && node->type() != "VariableShape") use.needs_value = true;
         if (assigns) use.assigned = true;
         if (node->op().stateful && !OnlyReadsVariables(node->type())) use.written = true;
@@ -73,7 +73,7 @@ class Walk {
     return uses.emplace_back(VariableUse{handle});
   }
 
-  // The VarHandleOp, or nullptr: a queue's handle, or one that nobody gave.
+  // The VarHandleOp, or nullptr: a queue's handle, or an unknown one.
   static const Node* Resolve(Output resource, std::span<const Node* const> arguments) {
     const Node* handle = ResourceHandleOf(resource);
     if (handle->type() == "_Arg") {
@@ -85,8 +85,8 @@ class Walk {
 
   void AddCalls(std::vector<VariableUse>& uses, const Node& node, const Called& called, const Graph* graph,
                 std::span<const Node* const> arguments) {
-    // The careful answer again: it locks more than it must, and no result changes.
-    if (++walks_ > kMaxWalks) {  // then everything that it is given
+    // The conservative result: more locks than necessary, but equal values.
+    if (++walks_ > kMaxWalks) {  // then all its inputs count as written
       for (const Output& input : node.inputs()) {
         const Node* handle = input.dtype() == DType::kResource ? Resolve(input, arguments) : nullptr;
         if (handle == nullptr) continue;
@@ -100,7 +100,7 @@ class Walk {
     for (const std::string& name : called.functions) {
       const Function* function = graph->FindFunction(name);
       if (function == nullptr) continue;
-      // Arguments are the last inputs: a condition or an index comes before them.
+      // Arguments are the last inputs, after a condition or an index.
       const size_t count = std::min(function->arguments.size(), node.inputs().size());
       const auto inputs = node.inputs().last(count);
       std::vector<const Node*> given;
@@ -118,8 +118,8 @@ class Walk {
         outer.written = outer.written || use.written;
       }
     if (called.how == Called::How::kPerhaps || each.empty()) return;
-    // Of branches one is taken, and nobody knows which: a variable has certainly a value after them only where every
-    // branch gives it one.
+    // One branch runs, and it is unknown which: a variable certainly has a value afterwards only if every branch
+    // assigns it.
     for (const VariableUse& use : each[0]) {
       const bool in_all = std::all_of(each.begin(), each.end(), [&](const std::vector<VariableUse>& inner) {
         return std::any_of(inner.begin(), inner.end(), [&](const VariableUse& other) {

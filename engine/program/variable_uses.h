@@ -1,4 +1,4 @@
-// Reads and writes of variables by nodes, through functions too.
+// Reads and writes of variables by nodes, including functions that they call.
 #pragma once
 
 #include <span>
@@ -11,16 +11,16 @@ namespace rivulet {
 
 struct VariableUse {
   const Node* handle = nullptr;  // a VarHandleOp
-  bool needs_value = false;      // read before anything here has certainly given it a value
-  bool assigned = false;         // has certainly a value afterwards
+  bool needs_value = false;      // read before it was certainly assigned here
+  bool assigned = false;         // certainly has a value afterwards
   bool written = false;
 };
 
-// Of `nodes` of `graph`, which come in the order in which they run; one entry per variable, in order of first use. A
-// handle alone is an entry too.
+// For `nodes` of `graph`, in execution order: one entry per variable, in order of first use. A handle alone also gives
+// an entry.
 std::vector<VariableUse> VariableUses(const Graph& graph, std::span<const Node* const> nodes);
 
-// The node that names what a resource tensor stands for: through Identity and its like. Never null.
+// The node that names a resource tensor's resource: looks through Identity and similar ops. Never null.
 const Node* ResourceHandleOf(Output resource);
 
 }  // namespace rivulet

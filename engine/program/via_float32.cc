@@ -17,9 +17,9 @@ int64_t CountOf(const TensorSpec& spec) { return spec.shape.elements(); }
 
 using Converted = ConvertedTensor;
 
-// Sixteen bits are a format of storage. An op without a kernel of its own for them computes in float32 between two
-// conversions and is rounded once, at the end; so 16-bit models need no second set of kernels. Kernels of their own
-// exist only where that would cost too much.
+// 16-bit types are storage formats. An op without a 16-bit kernel computes in float32 between two conversions and is
+// rounded once, at the end; so 16-bit models need no second set of kernels. Dedicated kernels exist only where that
+// would be too slow.
 class ViaFloat32Kernel final : public Kernel {
  public:
   explicit ViaFloat32Kernel(Float32Conversions conversions) : with_(std::move(conversions)) {}
@@ -68,13 +68,13 @@ class ViaFloat32Kernel final : public Kernel {
   }
 
  private:
-  // What the inner kernel sees; here, since a run allocates nothing.
-  // The state is the instance's and the kernel is shared by all, so the tables cannot be members of the kernel.
+  // Addresses for the inner kernel, allocated here because a run allocates nothing. They belong to the instance: the
+  // kernel is shared by all threads, so the tables cannot be its members.
   struct Addresses final : KernelState {
     std::vector<std::byte*> inputs, outputs, variables;
     std::unique_ptr<KernelState> inner;
   };
-  // A uniform number lies in [0, 1): what would round up to 1 becomes the largest below.
+  // A uniform number is in [0, 1): values that would round to 1 become the largest number below.
   static void KeepBelowOne(const Converted& c, float* values) {
     const float largest = LargestBelowOne(c.dtype);
     for (int64_t i = 0; i < c.count; ++i) values[i] = std::min(values[i], largest);
@@ -83,7 +83,7 @@ class ViaFloat32Kernel final : public Kernel {
   const Float32Conversions with_;
 };
 
-// Ops of one product, whose factors have one type.
+// Ops that are one product, whose factors have one type.
 constexpr std::array<std::string_view, 8> kProducts = {
     "MatMul", "_FusedMatMul", "BatchMatMul",         "BatchMatMulV2",
     "Conv2D", "_FusedConv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter"};
@@ -121,9 +121,9 @@ class ViaFloat32 {
     convert(view_.outputs, outputs, with.outputs);
     convert(view_.variables, variables_, with.variables);
     Prepared prepared;
-    // Converted inputs are read before converted outputs are written.
-    // All inputs are widened into scratch before any output is narrowed, so an output may take its input's place
-    // whatever the inner kernel says, if both have as many elements.
+    // Converted inputs are read before converted outputs are written. All inputs are widened into scratch before any
+    // output is narrowed, so an output may reuse an input of the same number of elements, regardless of the inner
+    // kernel.
     for (const Converted& in : with.inputs)
       for (const Converted& out : with.outputs)
         if (in.count == out.count)
@@ -149,7 +149,7 @@ class ViaFloat32 {
   }
 
  private:
-  // One kernel that converts as it reads and stores: no scratch, and in place only what lies as its result does.
+  // One kernel that converts as it reads and stores: no scratch, and in place only for inputs of the result's layout.
   Prepared WithoutConversions(Prepared prepared, const Prepared& inner) const {
     prepared.in_place.clear();
     for (size_t i = 0; i < view_.inputs.size(); ++i)
@@ -161,9 +161,9 @@ class ViaFloat32 {
 
   static DType Widened(DType dtype) { return Is16BitFloat(dtype) ? DType::kFloat32 : dtype; }
 
-  // The node with every 16-bit type attribute as float, over stand-ins for its inputs.
-  // A kernel reads attributes and types from its node, so the float kernel needs a float node; a graph of its own, of
-  // placeholders and constants, is the cheapest thing that passes every check that a real node passes.
+  // The node with every 16-bit type attribute as float, over substitutes for its inputs. A kernel reads attributes and
+  // types from its node, so the float kernel needs a float node; a small graph of placeholders and constants is the
+  // cheapest one that passes all checks of a real node.
   StatusOr<Node*> FloatNode(Graph& graph) {
     const Node& node = view_.node;
     NodeSpec spec{node.name(), std::string(node.type()), {}, {}, node.attrs(), node.source_line(), node.device()};
@@ -209,7 +209,7 @@ class ViaFloat32 {
   const NodeView& view_;
   const KernelPolicy& policy_;
   std::vector<TensorSpec> inputs_, variables_;
-  std::vector<Tensor> constants_;  // by input; empty where it is none
+  std::vector<Tensor> constants_;  // by input; empty if not constant
 };
 
 // The 16-bit types among a node's type attributes.
@@ -232,8 +232,8 @@ StatusOr<Prepared> PrepareKernel(const NodeView& node, const KernelPolicy& polic
   const std::vector<DType> types = Types16(node.node);
   const bool own = std::all_of(types.begin(), types.end(),
                                [&](DType dtype) { return registry.IsRegisteredFor(op, policy.device, dtype); });
-  // A kernel registered for 16 bits may still decline a shape with UNIMPLEMENTED; then float32 has it. Any other error
-  // is one that the user is to see.
+  // A kernel registered for 16 bits may refuse a shape with UNIMPLEMENTED; then the float32 kernel is used. Other
+  // errors are returned to the user.
   if (own) {
     RIVULET_ASSIGN_OR_RETURN(const PrepareFn* prepare, registry.Find(op, policy.device, KernelDType(node.node)));
     StatusOr<Prepared> prepared = (*prepare)(node, policy);

@@ -8,12 +8,12 @@
 
 namespace rivulet {
 
-// The kernel of `node`, prepared: the one registered for its types, or the float kernel between conversions, whose
-// implementation then ends in " via float32". An op that registers a kernel for a 16-bit type by name is trusted with
-// it; one registered for every type is not. UNIMPLEMENTED as KernelRegistry::Find; errors of Prepare.
+// Prepares the kernel of `node`: the one registered for its types, or the float kernel between conversions, whose
+// implementation then ends in " via float32". A kernel registered for a 16-bit type by name is used; one registered for
+// every type is not. UNIMPLEMENTED as KernelRegistry::Find; errors of Prepare.
 StatusOr<Prepared> PrepareKernel(const NodeView& node, const KernelPolicy& policy);
 
-// Whether PrepareKernel finds a kernel for an op whose attribute that chooses the kernel is `dtype`.
+// Returns true if PrepareKernel finds a kernel for an op whose kernel-selecting attribute is `dtype`.
 bool HasKernelFor(std::string_view op, Device device, DType dtype);
 
 }  // namespace rivulet

@@ -6,13 +6,13 @@
 #include <xmmintrin.h>
 #endif
 
-// As <omp.h> declares it. Clang has that header only beside its own OpenMP library, which oneDNN does not run on.
+// Declared as in <omp.h>. Clang has that header only for its own OpenMP library, which oneDNN does not use.
 extern "C" void omp_set_num_threads(int threads) noexcept;
 
 namespace rivulet {
 
 void EnterWorkerThread() {
-  omp_set_num_threads(1);  // per thread: oneDNN would otherwise start a team of its own in each worker
+  omp_set_num_threads(1);  // per thread: otherwise oneDNN would start a team of threads in each worker
   std::fesetround(FE_TONEAREST);
 #if defined(__SSE2__)
   _MM_SET_FLUSH_ZERO_MODE(_MM_FLUSH_ZERO_ON);

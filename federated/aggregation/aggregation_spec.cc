@@ -43,7 +43,7 @@ Status CheckSpecName(std::string_view what, std::string_view name, std::set<std:
   return absl::OkStatus();
 }
 
-// Of one part, by the keys that people set.
+// Checks the value, sum and weight bits of one part; errors name the keys that users set.
 Status CheckBits(const AggregationSpec& spec, const PartSpec& part) {
   if (part.elements < 1 || part.elements > (int64_t{1} << 40)) {
     return InvalidArgument("an update of {} elements cannot be aggregated; it has 1 to 2^40", part.elements);
@@ -77,7 +77,7 @@ Status CheckBits(const AggregationSpec& spec, const PartSpec& part) {
   return absl::OkStatus();
 }
 
-// Of a secure sum. Its rule adds updates, and its words are of one width.
+// Checks a secure sum: its rule must add updates, and all its words have one width.
 Status CheckSecure(const AggregationSpec& spec) {
   const SecureSum& secure = spec.secure;
   if (!secure.on()) return absl::OkStatus();
@@ -172,7 +172,7 @@ StatusOr<int64_t> WeightOf(std::string_view weigh, int fraction_bits, const Scal
     if (!(divisor > 0)) return InvalidArgument("the task's number '{}' is {}; a divisor must be above 0", by, divisor);
     weight /= divisor;
   }
-  // Beyond every bound in any case, and what an int64 holds.
+  // Exceeds every bound, and fits an int64.
   const double units = std::clamp(std::ldexp(weight, fraction_bits), -0x1p62, 0x1p62);
   return std::llround(units);
 }
@@ -183,8 +183,8 @@ int64_t AggregationSpec::weight_bound(const PartSpec& part) const {
   return (part.weigh == kOne ? 1 : max_weight) << weight_fraction_bits;
 }
 
-// The resolution is not a setting but follows from the bounds: as fine as it can be while no set of updates that passes
-// Check can overflow. So a fold never has to look for overflow.
+// The resolution is not a setting but follows from the bounds: the finest one at which no set of updates that passes
+// Check can overflow. So adding never has to test for overflow.
 int AggregationSpec::fraction_bits(const PartSpec& part) const {
   // At most 2^31 updates of weights below 2^29: the product has 60 bits.
   const auto weights = static_cast<uint64_t>(updates_per_version) * static_cast<uint64_t>(weight_bound(part));
@@ -274,7 +274,7 @@ Status ValidateSpec(const AggregationSpec& spec) {
     return InvalidArgument("server.weight_fraction_bits = {} is not between 0 and {}", spec.weight_fraction_bits,
                            kMaxWeightFractionBits);
   }
-  // Beyond that, a weight times a float32 would no longer be exact in double.
+  // Otherwise a weight times a float32 would not be exact in double.
   if (spec.max_weight > kMaxWeight >> spec.weight_fraction_bits) {
     return InvalidArgument(
         "server.max_weight = {} in units of 2^-{} is not below 2^29; lower it or server.weight_fraction_bits",

@@ -2,8 +2,8 @@
 //
 //   v ← v + (1 / K) · Σ_u (x_u − v) · min(1, tau / ‖x_u − v‖)
 //
-// over the K updates x_u. The paper begins with what the round before came to; here a round begins with no change. With
-// one iteration it is clipping of norms.
+// over the K updates x_u. The paper starts from the previous round's result; here each round starts from zero. With one
+// iteration it is norm clipping.
 #include <algorithm>
 
 #include "federated/aggregation/whole_updates_rule.h"
@@ -15,8 +15,8 @@ class CenteredClipping final : public WholeUpdatesRule {
  public:
   CenteredClipping(double tau, double iterations) : tau_(tau), iterations_(static_cast<int>(iterations)) {}
 
-  // v = Σ_u c_u x_u / K throughout, and with s_u the factor of update u the step says c_u ← c_u · (1 − Σ_v s_v / K) +
-  // s_u. Without clipping that is 1, exactly.
+  // v = Σ_u c_u x_u / K throughout. With the factor s_u of update u, each step is c_u ← c_u · (1 − Σ_v s_v / K) + s_u.
+  // Without clipping c_u is exactly 1.
   Counts Count(const SquaredDistances& distances) const override {
     const auto updates = static_cast<double>(distances.updates());
     Counts counts{std::vector<double>(distances.updates()), updates};

@@ -51,7 +51,7 @@ class External final : public UpdatesRule {
                            stored.part);
   }
 
-  void Reduce(const Columns&, std::span<float>) const override {}  // never asked: it reads stored updates
+  void Reduce(const Columns&, std::span<float>) const override {}  // never called: the rule reads stored updates
 };
 
 RIVULET_UPDATES_RULE(kExternalRule, {}, [](const Settings&) -> std::unique_ptr<const UpdatesRule> {

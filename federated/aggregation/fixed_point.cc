@@ -23,20 +23,20 @@ namespace {
 
 constexpr uint32_t kMagnitude = 0x7FFFFFFFu;
 
-// A run may begin at any byte of a message.
+// Runs may start at any byte of a message, so loads are unaligned.
 inline float FloatAt(const float* values, size_t i) {
   float value;
   std::memcpy(&value, reinterpret_cast<const char*>(values) + 4 * i, 4);
   return value;
 }
 
-// What decides about a value, as bits of its magnitude: as integers, magnitudes order like the floats they are, and
+// Thresholds as bits of a value's magnitude. Compared as integers, magnitudes order like the floats they are, and
 // infinities and NaNs come last.
 struct Limits {
   double scale = 0;
-  int32_t bound = 0;  // beyond it a value is refused
-  int32_t plain = 0;  // up to it |value × scale| ≤ 2^50
-  int32_t lost = 0;   // up to it value × scale is rounded to 0
+  int32_t bound = 0;  // larger values are refused
+  int32_t plain = 0;  // up to this |value × scale| ≤ 2^50
+  int32_t lost = 0;   // up to this value × scale is rounded to 0
 };
 
 }  // namespace
@@ -57,13 +57,13 @@ using Words = hn::RebindToSigned<Floats>;
 using Integers = hn::RebindToSigned<Doubles>;
 using HalfFloats = hn::Rebind<float, Doubles>;
 constexpr size_t kWide = hn::MaxLanes(Doubles()), kHalves = hn::MaxLanes(Floats()) / kWide;
-constexpr size_t kUnit = 16;  // values of a step
+constexpr size_t kUnit = 16;  // values per step
 constexpr size_t kVectors = kUnit / (kWide * kHalves), kChains = 8 / kWide;
-// How many values ahead memory is asked for. What is asked of a value fills the processor's window with fewer loads
-// than adding alone does, and the loads that it has not begun yet are what this pass would wait for.
+// Prefetch distance in values. The checks of each value fill the processor's window, so it holds fewer loads than plain
+// addition would; without prefetching, this pass would wait for memory.
 constexpr size_t kAhead = 256;
 
-// Adding 1.5 × 2^52 leaves the nearest integer (to even) in the low bits of a double, as long as it is below 2^51.
+// Adding 1.5 × 2^52 leaves the nearest integer (ties to even) in the low bits of a double, if it is below 2^51.
 constexpr double kMagic = 0x1.8p52;
 
 template <size_t kHalf>
@@ -97,16 +97,16 @@ HWY_INLINE void AddTo(int32_t* HWY_RESTRICT sums, hn::Vec<Integers> addend) {
   hn::StoreU(kUntake ? hn::Sub(sum, low) : hn::Add(sum, low), d, words);
 }
 
-// One run in one pass. The loop is bound by memory, so all that is asked of a value is asked while it is in registers:
-// whether it is good, its square, whether it is lost. A step is 16 values whatever the vectors, and begins where the
-// wire index is a multiple of 8: so each lane of `squares` sees the same values in the same order on every machine.
+// One run in one pass. The loop is bound by memory, so all tests of a value are made while it is in registers: whether
+// it is good, its square, whether it rounds to 0. A step is 16 values for any vector width and starts at a multiple of
+// 8 of the wire index: so each lane of `squares` sees the same values in the same order on every machine.
 template <bool kMinus, bool kScaled, bool kUntake, class Sum>
 HWY_INLINE size_t Pass(const float* HWY_RESTRICT values, const float* HWY_RESTRICT minus, float factor, size_t n,
                        const Limits& limits, Sum* HWY_RESTRICT sums, FoldState& state) {
   using Bits = std::make_unsigned_t<Sum>;
   const auto first = static_cast<size_t>(state.wire_index);
 
-  // Rounded to the nearest even integer, as the vectors below do: whichever path a value takes, the bits are the same.
+  // Rounds to the nearest integer, ties to even, as the vector code below does: both paths give the same bits.
   const auto one = [&](size_t i) {
     float value = FloatAt(values, i);
     if constexpr (kMinus) value -= FloatAt(minus, i);
@@ -119,7 +119,7 @@ HWY_INLINE size_t Pass(const float* HWY_RESTRICT values, const float* HWY_RESTRI
     sums[i] = static_cast<Sum>(static_cast<Bits>(kUntake ? sum - addend : sum + addend));
     if constexpr (!kUntake) {
       state.squares[(first + i) % 8] += wide * wide;
-      // Bits, not values: a thread that flushes denormals to zero would count otherwise.
+      // Tests bits, not values: threads that flush denormals to zero would otherwise count differently.
       state.nonzeros += bits != 0;
       state.lost += bits != 0 && bits <= limits.lost;
     }
@@ -171,7 +171,7 @@ HWY_INLINE size_t Pass(const float* HWY_RESTRICT values, const float* HWY_RESTRI
         const auto half = [&](hn::Vec<Doubles> wide, size_t h) HWY_ATTR {
           const size_t vector = k * kHalves + h;
           if constexpr (!kUntake) {
-            // A square of a float is exact in double: whether multiplication and addition are fused is not seen.
+            // The square of a float is exact in double, so fused and separate operations give the same result.
             squares[vector % kChains] = hn::MulAdd(wide, wide, squares[vector % kChains]);
           }
           AddTo<kUntake>(sums + i + vector * kWide, addend_of(wide));
@@ -185,7 +185,7 @@ HWY_INLINE size_t Pass(const float* HWY_RESTRICT values, const float* HWY_RESTRI
       }
     };
     if (HWY_LIKELY(hn::AllFalse(words, hn::Gt(largest, plain)))) {
-      // So is weight × value.
+      // weight × value is exact too.
       step([&](hn::Vec<Doubles> wide)
                HWY_ATTR { return hn::Sub(hn::BitCast(integers, hn::MulAdd(wide, scales, magic)), magic_bits); });
       continue;
@@ -216,7 +216,7 @@ HWY_INLINE size_t PassOf(const FloatRun& run, size_t n, const Limits& limits, Su
   return run.factor == 1 ? pass(std::false_type()) : pass(std::true_type());
 }
 
-// The squares of Pass, in its lanes and order, with no sums.
+// The squares of Pass, in the same lanes and order, without sums.
 template <bool kMinus, bool kCopy>
 HWY_INLINE void Squares(const float* HWY_RESTRICT values, const float* HWY_RESTRICT minus, size_t n,
                         float* HWY_RESTRICT copy, FoldState& state) {
@@ -304,8 +304,8 @@ size_t Bad(const FloatRun& run, size_t n, int32_t bound_bits) {
   return i;
 }
 
-// The one place where integers become floating again. One rounding to double, one division, one rounding to float per
-// element, whatever was folded in which order.
+// The only conversion of integers back to floating point. Per element: one rounding to double, one division, one
+// rounding to float, whatever the order of updates was.
 template <class Sum, class Wide>
 HWY_INLINE void Divide(const Sum* HWY_RESTRICT sums, size_t n, double denominator, float* HWY_RESTRICT means,
                        const Wide& wide) {
@@ -349,7 +349,7 @@ int32_t LargestBits(double limit, double scale) {
   if (quotient >= static_cast<double>(std::numeric_limits<float>::max())) {
     return BitsOf(std::numeric_limits<float>::max());
   }
-  // One of the two next to the quotient.
+  // The answer is one of the two floats next to the quotient.
   int32_t bits = BitsOf(static_cast<float>(quotient));
   while (static_cast<double>(std::bit_cast<float>(bits)) * scale > limit) --bits;
   while (static_cast<double>(std::bit_cast<float>(bits + 1)) * scale <= limit) ++bits;
@@ -368,8 +368,8 @@ size_t CountOf(const FloatRun& run, std::span<Sum> sums) {
   return sums.size();
 }
 
-// A sum that is met once in a hundred values is a line of memory of its own: waiting for it is all that this costs, and
-// vectors would wait as long. Each value goes the way that `one` in Pass goes.
+// Each sum that a sparse update touches is on a separate cache line, so the cost is waiting for memory, and vectors
+// would wait as long. Each value is processed as by `one` in Pass.
 template <bool kUntake, class Sum>
 int64_t SparsePass(const SparseRun& run, int64_t n, const Limits& limits, std::span<Sum> sums, FoldState& state) {
   using Bits = std::make_unsigned_t<Sum>;

@@ -13,7 +13,7 @@
 namespace rivulet {
 namespace {
 
-constexpr double kMostMeasured = 0x1p32 - 1;  // of what WideSum takes
+constexpr double kMostMeasured = 0x1p32 - 1;  // limit of WideSum's values
 
 }  // namespace
 
@@ -116,9 +116,9 @@ std::vector<StatusOr<Aggregation::Taken>> Aggregation::TakeTogether(std::span<co
   return taken;
 }
 
-// Together only where all is as usual: tasks that are new and unlike, of one base version, for all of whom there is
-// room, and whose forms are good. Whatever else there is to say about one of them, Take says
-// when its turn comes.
+// Processes all updates together only in the usual case: new and distinct tasks of one base version,
+// room for all of them, and valid forms. Otherwise calls Take one by one, which reports each update's
+// error
 std::vector<StatusOr<Aggregation::Taken>> Gathering::TakeTogether(std::span<const UpdateView> updates,
                                                                   std::span<const Weights> weights) {
   std::vector<std::vector<const PartView*>> parts;
@@ -179,8 +179,8 @@ void Gathering::AddParts(std::span<const Adding> updates, size_t p, PartSums& in
   }
 }
 
-// A partial comes from another process. Its CRCs say that it arrived whole; that what it claims is possible at all
-// can only be told from the bounds.
+// A partial sum comes from another process. Its CRCs show that it arrived intact; only the bounds can show whether its
+// numbers are possible.
 Status Gathering::Check(const Partial& partial) const {
   if (partial.spec != digest_ || partial.parts.size() != spec().parts.size() ||
       partial.scalars.size() != spec().scalars.size()) {
@@ -363,7 +363,7 @@ StatusOr<std::vector<const PartView*>> Gathering::CheckForm(const UpdateView& up
     RIVULET_RETURN_IF_ERROR(CheckSize(update, *parts[p], p));
     RIVULET_RETURN_IF_ERROR(CheckWeight(update, weights.parts[p], spec().weight_bound(part)));
   }
-  // One that chose none of the parts that are chosen from would count, and move nothing.
+  // An update without any of these parts would be counted but change nothing.
   if (std::ranges::all_of(parts, [](const PartView* part) { return part == nullptr; }) && !parts.empty()) {
     return InvalidArgument("the update of task '{}' has none of the parts that the plan takes", update.task);
   }
@@ -421,7 +421,7 @@ Status Gathering::CheckSize(const UpdateView& update, const PartView& part, size
     return InvalidArgument("the {} of task '{}' has {} values in runs and {} bytes where {} values belong", part.name,
                            update.task, elements, part.data.size(), owner.elements);
   }
-  // Folded as they are they would give other bits than what every other client sends.
+  // Aggregating the values without encoding them would give other bits than updates that other clients send.
   if (!codecs_[p]->transparent() && (part.device_part == nullptr || part.device_part->codec() != owner.codec)) {
     return InvalidArgument("the {} of task '{}' is not encoded; the plan's codec of it is '{}'", part.name, update.task,
                            owner.codec);
@@ -456,7 +456,7 @@ Status Gathering::CheckCounts(const PartSpec& part, const PartSums& sums, int64_
   return absl::OkStatus();
 }
 
-// Without factors for staleness there is one version that all start from.
+// Without staleness factors, all updates must start from one version.
 Status Gathering::CheckBase(int64_t base_version) const {
   if (spec().staleness_bits > 0) return absl::OkStatus();
   for (const auto& [base, partial] : gathered_) {
@@ -479,7 +479,7 @@ Status Gathering::CheckRoom(size_t more) const {
   return absl::OkStatus();
 }
 
-// Block by block: memory that was set to zero first would be walked over twice.
+// Divides block by block: initialising the memory with zeros first would be a second pass over it.
 void ServerInput::Part::Divide() {
   if (undivided == nullptr) return;
   const int64_t elements = undivided->elements();

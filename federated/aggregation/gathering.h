@@ -19,16 +19,16 @@
 
 namespace rivulet {
 
-// By how much a norm may be beyond spec().most_norm: each value of a clipped update was rounded once, by 2^-24 of
-// itself at most.
+// Tolerance for norms above spec().most_norm: each value of a clipped update was rounded once, by at most 2^-24 of
+// itself.
 inline constexpr double kNormRounding = 0x1p-20;
 
 using PartCodecs = std::vector<std::unique_ptr<const Codec>>;
-// Of the parts of a spec, in its order. NOT_FOUND names the nearest codec.
+// Codecs of a spec's parts, in the spec's order. NOT_FOUND names the nearest codec.
 StatusOr<PartCodecs> CodecsOf(const AggregationSpec& spec);
 
-// Whether a version of no updates is defined, with a mean of 0 in every part: plain sums over constants. A private
-// version divides by the planned number of updates, so that a cohort of nobody releases noise alone.
+// Returns true if a version without updates is defined, with a mean of 0 in every part: plain sums over constants. A
+// private version divides by the planned number of updates, so an empty cohort releases only noise.
 bool IsDefinedWithoutUpdates(const AggregationSpec& spec);
 
 class Gathering : public Aggregation {
@@ -47,21 +47,21 @@ class Gathering : public Aggregation {
   StatusOr<ServerInput> FinishUndivided(const Staleness& staleness) && override;
 
  protected:
-  // One base version's sums of a part, and its factor for staleness; 1 where there is none.
+  // One base version's sums of a part, and its staleness factor; 1 without staleness.
   struct Share {
     PartSums* sums = nullptr;
     int64_t factor = 1;
     int64_t base_version = 0;
   };
 
-  // Without sums until there is something to sum: who only takes a partial in needs none of its own.
+  // Allocates sums only when there is something to add: a process that only moves in one partial sum needs none.
   Gathering(const AggregationSpec& spec, PartCodecs codecs);
 
-  // Adds part `p` of an update of good form, measures it, and counts its values. INVALID_ARGUMENT: BadValue.
-  // RESOURCE_EXHAUSTED: no room. After an error nothing of it is left.
+  // Adds part `p` of an update that passed CheckForm, measures it, and counts its values. INVALID_ARGUMENT: BadValue.
+  // RESOURCE_EXHAUSTED: no room. After an error, nothing of the part remains in the sums.
   virtual Status AddPart(const UpdateView& update, const PartView& part, size_t p, int64_t weight, PartSums& into,
                          FoldState& state) = 0;
-  // One update's part among those that are added together. `status` is not OK: it is left alone, or was refused now.
+  // One update's part among several that are added together. If `status` is or becomes an error, the part is skipped.
   struct Adding {
     const UpdateView* update = nullptr;
     const PartView* part = nullptr;
@@ -69,24 +69,24 @@ class Gathering : public Aggregation {
     FoldState* state = nullptr;
     Status* status = nullptr;
   };
-  // As AddPart of each: the rule of those that gain nothing by seeing all at once.
+  // Does AddPart for each update. Rules that gain nothing by adding several at once keep this default.
   virtual void AddParts(std::span<const Adding> updates, size_t p, PartSums& into);
-  // Whether AddPart, AddParts and RemovePart take parts that lie on a device. EachRun does not.
+  // Returns true if AddPart, AddParts and RemovePart accept parts on a device. EachRun does not.
   virtual bool TakesDeviceParts() const { return false; }
-  // Takes away the part that was added last, exactly.
+  // Subtracts the part that was added last, exactly.
   virtual void RemovePart(const PartView& part, size_t p, int64_t weight, PartSums& from) = 0;
-  // Whether the sums of a part can be those of its counts, which are possible.
+  // Checks that the sums of a part are possible for its counts, which are possible themselves.
   virtual Status CheckSums(const PartSpec& part, const PartSums& sums) const = 0;
   virtual void MergeSums(PartSums& into, PartSums&& more) = 0;
-  // What the part comes to, of one update at least: its mean, or that undivided. `shares`: of all base versions; their
-  // sums may be used up. `made`: with its name and its lost fraction; `input`: with the number of updates and the
+  // Computes the part's mean, or its undivided mean, from at least one update. `shares`: of all base versions; their
+  // sums may be consumed. `made` already has its name and lost fraction; `input` has the number of updates and the
   // scalars.
   virtual Status FinishPart(size_t p, std::span<const Share> shares, const ServerInput& input,
                             ServerInput::Part& made) const = 0;
 
-  // Calls body(run, index of its first value) for the values of a part in wire order, while it says true. What a codec
-  // has made is decoded a block at a time, which stays in the fastest cache until it is used: no temporary has the
-  // part's size, and every codec's values are judged, measured and folded by the same pass.
+  // Calls body(run, index of its first value) for the values of a part in wire order, until it returns false. Encoded
+  // parts are decoded in blocks that stay in the fastest cache until they are used: no temporary has the part's size,
+  // and one pass checks, measures and adds the values of every codec.
   template <class Body>
   void EachRun(const PartView& part, size_t p, const Body& body) const {
     int64_t first = 0;
@@ -116,24 +116,24 @@ class Gathering : public Aggregation {
     }
   }
 
-  // What its codec sent of a part, where that is some values with their places. Otherwise nothing: EachRun tells all.
+  // The values that a sparse codec sent for a part; nullopt for other codecs, whose values EachRun gives.
   std::optional<SparseRun> SparseOf(const PartView& part, size_t p) const {
     return part.runs.empty() && part.made == nullptr && part.device_part == nullptr ? codecs_[p]->Sparse(part.data)
                                                                                     : std::nullopt;
   }
 
-  // The sentence about a value that is NaN, infinite or beyond the bound.
+  // The error for a value that is NaN, infinite or beyond the bound.
   Status BadValue(const UpdateView& update, size_t p, int64_t index, float value) const;
 
  private:
   bool Folded(const TaskId& task) const;
-  // What can be told without reading the values. The update's parts in the spec's order; null: an optional one is not
-  // there.
+  // Checks an update without reading its values. Returns its parts in the spec's order; null: an optional part is
+  // absent.
   StatusOr<std::vector<const PartView*>> CheckForm(const UpdateView& update, const Weights& weights) const;
-  // That an update has the part if it declares what those declare that have it, and only then.
+  // Checks that an update has the part if and only if it declares the scalar that only_where requires.
   static Status CheckOnlyWhere(const UpdateView& update, const PartSpec& part, bool there);
   Status CheckSize(const UpdateView& update, const PartView& part, size_t p) const;
-  // Its update is in all sums: now it counts.
+  // Counts an update whose parts were all added.
   Taken Count(const UpdateView& update, const Weights& weights, std::span<const PartView* const> parts,
               std::span<const FoldState> folds, Partial& into) const;
   Status CheckWeight(const UpdateView& update, int64_t weight, int64_t bound) const;
@@ -142,7 +142,7 @@ class Gathering : public Aggregation {
   Status CheckNorm(const UpdateView& update, std::span<const FoldState> folds) const;
   Status CheckRoom(size_t more) const;
 
-  // What is gathered from that version, all zeros at first. Errors as SumFiles::Take.
+  // The partial sum of that version, created with zeros if needed. Errors as SumFiles::Take.
   StatusOr<Partial*> GatheredFrom(int64_t base_version);
 
   const Digest digest_;

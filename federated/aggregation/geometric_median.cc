@@ -3,7 +3,7 @@
 //
 //   β_u ← 1 / max(smoothing, ‖v − x_u‖),    v ← Σ_u β_u · x_u / Σ_u β_u
 //
-// All count the same. v is never written down: each is known by what the updates count in it.
+// All updates have the same weight. v is never stored: the factors of the updates define it.
 #include <algorithm>
 
 #include "federated/aggregation/whole_updates_rule.h"
@@ -23,7 +23,7 @@ class GeometricMedian final : public WholeUpdatesRule {
       for (double& weight : weights) weight /= counts.divisor;
       counts.of = distances.To(weights);
       for (double& distance : counts.of) distance = std::max(smoothing_, distance);
-      // Of the nearest 1, and less of the others: Reduce wants no more.
+      // The nearest update gets 1 and the others less, because Reduce requires factors up to 1.
       const double least = std::ranges::min(counts.of);
       counts.divisor = 0;
       for (double& count : counts.of) {

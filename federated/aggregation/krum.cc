@@ -1,8 +1,8 @@
-// Krum (Blanchard et al. 2017, arXiv:1703.02757, section 4): of K updates of which f = floor(byzantine · K) may be
-// anything, each is scored by the sum of its squared distances to the K − f − 2 nearest others. "krum" is the update of
-// the least score, "multi_krum" the mean of the K − f of the least ones. Of equal scores the first task's is taken.
+// Krum (Blanchard et al. 2017, arXiv:1703.02757, section 4): of K updates, f = floor(byzantine · K) may be malicious.
+// Each is scored by the sum of its squared distances to its K − f − 2 nearest others. "krum" is the update with the
+// least score, "multi_krum" the mean of the K − f least ones. For equal scores the first task's update is taken.
 //
-// Whether a majority is honest nobody can tell; below the paper's K > 2f + 2 the nearest one other decides at least.
+// No check can show that a majority is honest; below the paper's K > 2f + 2, at least the nearest update is scored.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -18,7 +18,7 @@ class Krum final : public WholeUpdatesRule {
 
   Counts Count(const SquaredDistances& distances) const override {
     const size_t updates = distances.updates();
-    // 0.3 × 10 is a little less than 3 in some notations of 0.3, and 3 is meant.
+    // 0.3 × 10 is slightly below 3 in binary, but 3 is intended.
     const auto wrong = static_cast<size_t>(std::floor(byzantine_ * static_cast<double>(updates) + 1e-9));
     const size_t nearest = updates > wrong + 3 ? updates - wrong - 2 : 1;
     std::vector<double> scores(updates);

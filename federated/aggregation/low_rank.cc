@@ -8,7 +8,7 @@
 namespace rivulet {
 namespace {
 
-// A matrix as its columns, one behind the other.
+// A matrix stored column by column.
 struct ColumnMatrix {
   size_t rows = 0, columns = 0;
   std::vector<double> values;
@@ -30,7 +30,7 @@ struct QrParts {
   ColumnMatrix q, r;  // [rows, p] and [p, columns], p = min(rows, columns)
 };
 
-// Householder's (Golub and Van Loan, "Matrix computations", algorithm 5.2.1), with Q made from the reflections.
+// QR by Householder reflections (Golub and Van Loan, "Matrix computations", algorithm 5.2.1), with Q formed explicitly.
 QrParts QrOf(const ColumnMatrix& matrix) {
   const size_t p = std::min(matrix.rows, matrix.columns);
   ColumnMatrix work = matrix;
@@ -57,7 +57,7 @@ QrParts QrOf(const ColumnMatrix& matrix) {
   for (size_t c = 0; c < p; ++c) {
     parts.q.at(c, c) = 1;
     for (size_t k = p; k-- > 0;) {
-      // A column of zeros had no reflection.
+      // A column of zeros has no reflection.
       if (Dot(reflections[k], reflections[k]) > 0) reflect(reflections[k], k, parts.q.column(c));
     }
   }
@@ -76,7 +76,7 @@ SingularParts JacobiOf(ColumnMatrix u) {
   for (size_t i = 0; i < n; ++i) v.at(i, i) = 1;
   constexpr int kMostSweeps = 60;
   constexpr double kOrthogonal = 1e-13;
-  const double noise = 1e-28 * Dot(u.values, u.values);  // squared: columns that rounding alone has left
+  const double noise = 1e-28 * Dot(u.values, u.values);  // squared norm of columns that hold only rounding errors
   bool rotated = true;
   for (int sweep = 0; rotated && sweep < kMostSweeps; ++sweep) {
     rotated = false;
@@ -140,7 +140,7 @@ LowRankSum::Factors LowRankSum::CutTo(int64_t rank) const {
   const auto columns = static_cast<size_t>(columns_), kept = static_cast<size_t>(rank);
   ColumnMatrix left(rows, stacked), right(columns, stacked);
   left.values = left_;
-  right.values = right_;  // row r of the stack of B is column r here
+  right.values = right_;  // row r of the stacked B is column r here
   const QrParts l = QrOf(left), r = QrOf(right);
   ColumnMatrix core(l.r.rows, r.r.rows);
   for (size_t i = 0; i < core.rows; ++i)

@@ -14,20 +14,20 @@ namespace {
 
 __extension__ using Wide = __int128;
 
-// What the addends of updates that weigh `weight_sum` together can come to: each is at most its weight × 2^value_bits
-// in units of 2^-s. Where that is a fraction of a unit, rounding gives less than twice as much. Below 2^62 either way.
+// Bound of the sum for updates with the total weight `weight_sum`: each addend is at most its weight × 2^value_bits, in
+// units of 2^-s. If that is a fraction of a unit, rounding at most doubles it. Below 2^62 in both cases.
 int64_t SumBound(const AggregationSpec& spec, const PartSpec& part, int64_t weight_sum) {
   const int shift = part.value_bits + spec.fraction_bits(part);
   return shift >= 0 ? weight_sum << shift : weight_sum >> (-shift - 1);
 }
 
-// Calls `body` with the sums that the part has.
+// Calls `body` with the part's array of sums.
 template <class P, class Body>
 auto WithSums(P& part, const Body& body) {
   return part.sums.empty() ? body(part.sums32) : body(part.sums);
 }
 
-// total += factor × more. Unsigned, because the overflow of a signed sum would be undefined even where Check has
+// total += factor × more. Unsigned, because overflow of a signed sum would be undefined behaviour even where Check has
 // excluded it.
 template <class Sum>
 void AddTimes(std::span<Sum> total, std::span<const Sum> more, int64_t factor) {
@@ -59,7 +59,7 @@ class DividedSums final : public UndividedMean {
   }
   std::span<int64_t> sums() override { return sums_.sums; }
   std::span<std::byte> memory() override {
-    if (in_file()) return {};  // a model is not kept in the sums' file
+    if (in_file()) return {};  // a model must not be stored in the sums' file
     return WithSums(sums_, [](auto& sums) { return std::as_writable_bytes(std::span(sums)); });
   }
   void Divide(int64_t first, std::span<float> means) const override {
@@ -79,10 +79,10 @@ class Mean : public Gathering {
   Mean(const AggregationSpec& spec, PartCodecs codecs) : Gathering(spec, std::move(codecs)) {}
 
  protected:
-  // weight × value is rounded once, to a multiple of 2^-s, and added as an integer. Integers add up to the same sum in
-  // any order, which is why updates may be folded as they arrive, by any number of threads, and a partial may be
-  // merged. They also forget: an update that turns out to be bad in the middle, in whichever of its parts, is taken
-  // away again, to the bit, so nothing has to be read before anything is added.
+  // weight × value is rounded once, to a multiple of 2^-s, and added as an integer. Integers have the same sum in any
+  // order, so updates may be added as they arrive, by any number of threads, and partial sums may be merged. They can
+  // also be subtracted exactly: an update with a bad value in any part is removed again without a trace, so no separate
+  // pass has to check it first.
   Status AddPart(const UpdateView& update, const PartView& part, size_t p, int64_t weight, PartSums& into,
                  FoldState& fold) override {
     if (part.device_part != nullptr) {
@@ -111,9 +111,9 @@ class Mean : public Gathering {
     return status;
   }
 
-  // Blocks outside, updates inside: the sums of a block are read and written once for all updates, and each update's
-  // block is used where it was made. An update of 200,000 values one after the other would move 3 MB of sums for 1.6 MB
-  // of its own.
+  // Blocks in the outer loop, updates in the inner: the sums of a block are read and written once for all updates, and
+  // each update's block is used where it was computed. Adding updates of 200,000 values one by one would move 3 MB of
+  // sums for each update's 1.6 MB.
   void AddParts(std::span<const Adding> updates, size_t p, PartSums& into) override {
     const auto held_together = [&](const Adding& adding) {
       return adding.part->device_part != nullptr && adding.part->device_part == updates[0].part->device_part;
@@ -152,7 +152,7 @@ class Mean : public Gathering {
         return part.device_part->Fold({&part.number, 1}, {&scale, 1}, spec().parts[p].value_bits, -1, std::span(sums),
                                       {&state, 1});
       });
-      // What was added can be taken away, or the device is gone and no sum of this aggregation can be trusted.
+      // If this fails, the device is lost and no sum of this aggregation can be trusted.
       RIVULET_CHECK(removed.ok(), "an update cannot be taken out of a sum again: {}", Message(removed.status()));
       return;
     }
@@ -188,8 +188,8 @@ class Mean : public Gathering {
     return CheckNorm(part, sums);
   }
 
-  // Updates of a norm up to C, weighed by W_k, come to a sum of a norm up to C · Σ W_k. Each addend was rounded, by
-  // half a unit at most.
+  // Updates with norms up to C and weights W_k have a sum with a norm up to C · Σ W_k. Each addend was rounded by at
+  // most half a unit.
   Status CheckNorm(const PartSpec& part, const PartSums& sums) const {
     if (spec().most_norm == 0) return absl::OkStatus();
     double squares = 0;
@@ -210,8 +210,8 @@ class Mean : public Gathering {
 
   void MergeSums(PartSums& into, PartSums&& more) override { AddTimes(into, more, 1); }
 
-  // Σ k(b) × sum(b) over the denominator, which counts k as the sums do: below 2^62 by the bits that s leaves free. One
-  // base version without a factor is its own total.
+  // Σ k(b) × sum(b) over the denominator, which includes the same factors k: below 2^62 thanks to the staleness bits in
+  // s. One base version without a factor is used directly as the total.
   Status FinishPart(size_t p, std::span<const Share> shares, const ServerInput& input,
                     ServerInput::Part& made) const override {
     const PartSpec& part = spec().parts[p];
@@ -221,12 +221,12 @@ class Mean : public Gathering {
       weights += static_cast<Wide>(factor) * sums->weight_sum;
       if (sums != &total) {
         AddTimes(total, *sums, factor);
-        *sums = PartSums();  // its memory goes before the mean needs some
+        *sums = PartSums();  // free its memory before the mean is allocated
       } else if (factor > 1) {
         AddTimes(total, total, factor - 1);
       }
     }
-    // In the unit of people, and in that of the sums beside their 2^-s.
+    // The denominator in users' units, and the shift between them and the sums' units, apart from 2^-s.
     const int unit = spec().weight_fraction_bits + spec().staleness_bits;
     double units = static_cast<double>(weights);
     switch (part.denominator.kind) {
@@ -257,9 +257,9 @@ class Mean : public Gathering {
   }
 
  private:
-  // Each update's values were rounded to a multiple of 2^-s and its scalar to one of 2^-32. That adds up as a random
-  // walk does, and is divided by the denominator too: a small one leaves nothing but rounding. Below, the mean's values
-  // are within 2^-18 and the denominator within a 4096th.
+  // Each update's values were rounded to a multiple of 2^-s and its scalar to one of 2^-32. These errors add up like a
+  // random walk and are divided by the denominator: a small denominator would leave only rounding errors. The checks
+  // below limit the mean's error to 2^-18 and the denominator's to a 4096th.
   Status CheckDigits(const PartSpec& part, int64_t updates, double denominator) const {
     const double least = std::sqrt(static_cast<double>(updates)) *
                          std::max(std::ldexp(1.0, 12 - 32), std::ldexp(1.0, 18 - spec().fraction_bits(part)));
@@ -270,7 +270,7 @@ class Mean : public Gathering {
         part.name, denominator, updates, spec().fraction_bits(part), least);
   }
 
-  // Of all updates at once, by whoever holds them.
+  // Adds parts on a device, all updates in one call.
   void AddHeld(std::span<const Adding> updates, size_t p, PartSums& into) {
     std::vector<int32_t> numbers;
     std::vector<double> scales;
@@ -300,7 +300,7 @@ class Mean : public Gathering {
     return std::ldexp(static_cast<double>(weight), spec().fraction_bits(spec().parts[p]));
   }
 
-  // Takes the first `taken` values away again.
+  // Subtracts the first `taken` values.
   void UntakePart(const PartView& part, size_t p, int64_t taken, int64_t weight, PartSums& from) {
     const double scale = ScaleOf(p, weight);
     EachRun(part, p, [&](const FloatRun& run, int64_t first) {

@@ -42,7 +42,7 @@ std::span<std::byte> SumsOf(PartSums& part) {
                            : std::as_writable_bytes(std::span(part.sums));
 }
 
-// As they stand in a header.
+// Task names in the order of a header.
 std::vector<TaskId> InOrder(const std::unordered_set<TaskId>& tasks) {
   std::vector<TaskId> ordered(tasks.begin(), tasks.end());
   std::sort(ordered.begin(), ordered.end());
@@ -98,7 +98,7 @@ StatusOr<Partial> FromHeader(const AggregationSpec& spec, std::string_view bytes
   partial.base_version = header.base_version();
   const std::string* last = nullptr;
   for (const std::string& task : header.tasks()) {
-    // In ascending order: none is there twice.
+    // Strictly ascending, so no task is repeated.
     if (task.size() > kMaxPartialTaskBytes || (last != nullptr && task <= *last)) {
       return DataLoss("the tasks of a partial are not in order, or one's name has more than {} bytes",
                       kMaxPartialTaskBytes);
@@ -161,13 +161,13 @@ StatusOr<Partial> EmptyPartial(const AggregationSpec& spec, int64_t base_version
 
 Partial EmptyPartial(const AggregationSpec& spec, int64_t base_version) {
   StatusOr<Partial> partial = EmptyPartial(spec, base_version, nullptr);
-  RIVULET_CHECK(partial.ok(), "{}", Message(partial.status()));  // memory has no errors
+  RIVULET_CHECK(partial.ok(), "{}", Message(partial.status()));  // writing to memory cannot fail
   return *std::move(partial);
 }
 
 namespace {
 
-// What comes before an update's values in the body of its part.
+// Bytes before an update's values in the body of its part.
 constexpr size_t kUpdateHeadBytes = sizeof(uint32_t) + sizeof(int64_t);
 
 uint64_t BytesOfAnUpdate(const PartSpec& part) {
@@ -237,7 +237,7 @@ Status WritePartial(const AggregationSpec& spec, const Partial& partial, const W
   return absl::OkStatus();
 }
 
-// What the next bytes are. Small fields are collected until they are whole; sums go where they will stay.
+// State of the parser. Small fields are collected until complete; sums are written to their final place.
 struct PartialReader::State {
   enum class Next { kMagic, kHeader, kSection, kBlock, kBlockCrc, kNothing };
 
@@ -246,17 +246,17 @@ struct PartialReader::State {
   const AggregationSpec& spec;
   SumFiles* const files;
   Next next = Next::kMagic;
-  std::string head;                                  // fields that are not whole yet, with what their CRC is of
-  size_t wanted = kMagic.size() + sizeof(uint32_t);  // bytes of `head` that decide how to go on
+  std::string head;                                  // fields that are incomplete or still covered by a pending CRC
+  size_t wanted = kMagic.size() + sizeof(uint32_t);  // bytes of `head` that the next step needs
   size_t part = 0;
-  uint64_t left = 0;          // bytes of the section's body that are still to come
-  size_t block = 0;           // and of this block
-  std::span<std::byte> sums;  // where they go; or, of updates:
+  uint64_t left = 0;          // remaining bytes of the section's body
+  size_t block = 0;           // remaining bytes of this block
+  std::span<std::byte> sums;  // destination of sums; for rules with updates:
   std::shared_ptr<UpdateSpool> spool;
   std::vector<TaskId> tasks;
-  std::string update;      // the head of an update that is not whole yet
-  uint64_t values = 0;     // bytes of an update's values that are still to come
-  uint32_t next_task = 0;  // the least that may come
+  std::string update;      // incomplete head of an update
+  uint64_t values = 0;     // remaining bytes of an update's values
+  uint32_t next_task = 0;  // lowest index allowed for the next task
   uint32_t crc = 0;
   Partial partial;
   Status status;
@@ -289,7 +289,7 @@ struct PartialReader::State {
       return DataLoss("these bytes are no saved partial: they do not begin with {}", kMagic);
     }
     const size_t length = Get<uint32_t>(std::string_view(head).substr(kMagic.size()));
-    // Room for every task that a version takes, each with a name as long as it may be.
+    // Room for the maximum number of tasks, each with a name of the maximum length.
     const uint64_t most = 65536 + static_cast<uint64_t>(spec.updates_per_version) * (kMaxPartialTaskBytes + 8);
     if (length > most || length > (uint64_t{1} << 31) - 1) {
       return DataLoss("a partial's header of {} bytes is longer than that of a whole version", length);
@@ -341,7 +341,7 @@ struct PartialReader::State {
     return absl::OkStatus();
   }
 
-  // Bytes of a section's body, in whatever pieces.
+  // Takes bytes of a section's body, in pieces of any size.
   Status Take(std::span<const std::byte> bytes) {
     crc = ExtendCrc32c(crc, bytes);
     left -= bytes.size();

@@ -9,7 +9,7 @@
 namespace rivulet {
 namespace {
 
-// Made at first use and never destroyed: registrations of other files run before main in an order that nobody knows.
+// Created at first use and never destroyed: registrations of other files run before main in an unspecified order.
 std::map<std::string, AggregationFactory>& Rules() {
   static auto* const rules = new std::map<std::string, AggregationFactory>;
   return *rules;

@@ -1,5 +1,5 @@
-// The draws of codecs by which all updates of a version send values at the same places. Clients encode by them and the
-// coordinator reads sums by them, so they follow from the version alone: two runs of different seeds have the same.
+// The random draws for codecs that send values at the same places in all updates of a version. Clients encode and the
+// coordinator decodes with them, so they depend on the version alone: runs with different seeds have the same draws.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace rivulet {
 
-// `part`: its number in the aggregation's spec.
+// `part`: its index in the aggregation's spec.
 inline Draws DrawsOfPlaces(int64_t base_version, size_t part) {
   return {StreamFor(0, "places", Purpose::kEncode, static_cast<uint32_t>(base_version)), static_cast<uint32_t>(part)};
 }

@@ -1,11 +1,11 @@
-// Adapters stacked (Wang et al., "FLoRA: federated fine-tuning large language models with heterogeneous low-rank
+// Stacked adapters (Wang et al., "FLoRA: federated fine-tuning large language models with heterogeneous low-rank
 // adaptations", NeurIPS 2024, arXiv:2409.05976): the mean of the products is itself a product, of the clients' factors
 // side by side:
 //
 //   Σ p_k (A + a_k) (B + b_k) = [p_1 (A + a_1) … p_K (A + a_K)] · [B + b_1; …; B + b_K],   p_k = w_k / Σ w
 //
-// It is exact. Its rank is K times the adapters', and the next version has the best approximation of theirs
-// (LowRankSum), as changes of A and of B. Other variables get the weighted mean.
+// It is exact. Its rank is K times the adapters' rank. The next version has its best approximation of that rank
+// (LowRankSum), written as changes of A and of B. Other variables get the weighted mean.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -17,7 +17,7 @@
 namespace rivulet {
 namespace {
 
-// Row-major [rows, columns] of [columns, rows].
+// Transposes a row-major [columns, rows] matrix to a row-major [rows, columns] one.
 std::vector<float> TurnedFactor(const std::vector<float>& values, int64_t rows, int64_t columns) {
   std::vector<float> turned(values.size());
   for (int64_t row = 0; row < rows; ++row)
@@ -43,7 +43,7 @@ class Stack final : public UpdatesRule {
       const LowRankSum::Factors factors = sum.CutTo(rank);
       double square = 0;
       for (int64_t r = 0; r < rank; ++r) square += SquareOf(factors, rank, r, pair);
-      // What is kept and what is dropped are orthogonal.
+      // The kept and the dropped share are orthogonal.
       const double whole = factors.dropped_share < 1 ? square / (1 - factors.dropped_share) : 0;
       all += whole;
       dropped += whole * factors.dropped_share;
@@ -53,7 +53,7 @@ class Stack final : public UpdatesRule {
     return absl::OkStatus();
   }
 
-  void Reduce(const Columns&, std::span<float>) const override {}  // never asked: it reads stored updates
+  void Reduce(const Columns&, std::span<float>) const override {}  // never called: the rule reads stored updates
 
  private:
   static StatusOr<std::vector<float>> Read(const Stored& stored, const Stored::Update& update, int64_t first,
@@ -72,7 +72,7 @@ class Stack final : public UpdatesRule {
     return total;
   }
 
-  // A stretch at a time.
+  // Computes the mean block by block.
   static Status Mean(const Stored& stored, std::span<float> out) {
     constexpr size_t kStretch = 1 << 16;
     const double total = TotalOf(stored);
@@ -106,7 +106,7 @@ class Stack final : public UpdatesRule {
     return sum;
   }
 
-  // The squared singular value behind column `r` of A: the norms of it and of B's row are its root.
+  // The squared singular value of column `r` of A: the norms of it and of B's row are each its root.
   static double SquareOf(const LowRankSum::Factors& factors, int64_t rank, int64_t r,
                          const AggregationBase::Pair& pair) {
     double of_a = 0, of_b = 0;
@@ -121,7 +121,7 @@ class Stack final : public UpdatesRule {
     return of_a * of_b;
   }
 
-  // The changes that lead from the base's factors to these, which fill the first `rank` of its own.
+  // Writes the changes from the base's factors to these, which fill the first `rank` columns of the base's own rank.
   static void Write(const LowRankSum::Factors& factors, int64_t rank, const AggregationBase::Pair& pair,
                     const std::vector<float>& base, std::span<float> out) {
     const auto write = [&](int64_t at, double value) {

@@ -8,11 +8,11 @@
 
 namespace rivulet {
 
-// 1 / (1 + staleness)^exponent in units of 2^-kStalenessBits, at least one. `staleness`: versions made between the one
-// that a task started from and the one that its update goes into; 0 or more, as the exponent. 0 of either is 2^8.
+// 1 / (1 + staleness)^exponent in units of 2^-kStalenessBits, at least one unit. `staleness`: versions made between a
+// task's start and the use of its update; 0 or more, as is the exponent. If either is 0, the factor is 2^8.
 int64_t StalenessFactor(int64_t staleness, double exponent);
 
-// Of what makes `version`, whose updates start from the one before it, or are late.
+// Factors for the aggregation of `version`, whose updates start from the version before it or an older one.
 Staleness StalenessOf(int64_t version, double exponent);
 
 }  // namespace rivulet

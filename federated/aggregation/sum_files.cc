@@ -36,7 +36,7 @@ Status NoSumFile(const std::string& folder, size_t bytes, int error) {
 
 int OpenUnnamed(const std::string& folder) {
   int fd = open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-  if (fd < 0) {  // not every file system has O_TMPFILE
+  if (fd < 0) {  // some file systems lack O_TMPFILE
     std::string path = JoinPath(folder, "sums-XXXXXX");
     fd = mkostemp(path.data(), O_CLOEXEC);
     if (fd >= 0) unlink(path.c_str());
@@ -46,7 +46,7 @@ int OpenUnnamed(const std::string& folder) {
 
 }  // namespace
 
-// A mapping keeps its file, so the descriptor is closed at once.
+// A mapping keeps its file open, so the descriptor is closed at once.
 struct SumFiles::File {
   std::byte* data = nullptr;
   size_t bytes = 0;
@@ -69,7 +69,7 @@ struct SumFiles::File {
   void Close() const { munmap(data, bytes); }
 };
 
-// Files without an array. Lives as long as an array that may come back to it.
+// Files that no array uses now. Lives as long as any array that may return its file.
 struct SumFiles::Idle {
   ~Idle() {
     for (const File& file : files) file.Close();
@@ -77,14 +77,14 @@ struct SumFiles::Idle {
   Mutex mutex;
   std::vector<File> files GUARDED_BY(mutex);
   size_t taken GUARDED_BY(mutex) = 0;
-  size_t most GUARDED_BY(mutex) = 0;  // of both together that are kept when one is freed
+  size_t most GUARDED_BY(mutex) = 0;  // limit of `files` and `taken` together; above it, a returned file is closed
 };
 
 SumFiles::SumFiles(std::string folder) : folder_(std::move(folder)), idle_(std::make_shared<Idle>()) {}
 
 StatusOr<std::shared_ptr<SumFiles>> SumFiles::Create(std::string folder, const AggregationSpec& spec) {
   std::shared_ptr<SumFiles> files(new SumFiles(std::move(folder)));
-  if (IsUpdatesRule(spec.rule)) return files;  // sums nothing
+  if (IsUpdatesRule(spec.rule)) return files;  // such rules have no sums
   Idle& idle = *files->idle_;
   MutexLock lock(idle.mutex);
   for (const PartSpec& part : spec.parts) {

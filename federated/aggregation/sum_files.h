@@ -1,8 +1,8 @@
-// Files for the sums of a process whose models are large beside its memory (server.partial = "disk"). The pages of a
-// file are the system's to write out and read again, so they count as its cache and not as the process's memory.
+// Files for the sums of a process whose models are large compared with its memory (server.partial = "disk"). The system
+// may write a file's pages out and read them again, so they count as page cache and not as the process's memory.
 //
-// A file has no name: it goes with its last owner, however the process ends. All of its blocks are reserved before it
-// is mapped, so a full disk is an error here and no signal later.
+// Files have no name, so they disappear with their last owner, however the process ends. All blocks of a file are
+// reserved before it is mapped: a full disk is an error here, not a signal later.
 #pragma once
 
 #include <cstddef>
@@ -15,15 +15,15 @@
 
 namespace rivulet {
 
-// Thread-safe. What it gives may outlive it.
+// Thread-safe. Arrays from Take may outlive it.
 class SumFiles {
  public:
-  // With the files of one partial sum of `spec`, which are reserved until this ends: a version made from one sum needs
-  // no other. RESOURCE_EXHAUSTED: `folder`'s disk has no room for them, or no file may be so long. INTERNAL: the folder
-  // cannot be written to.
+  // Reserves the files for one partial sum of `spec` until this object is destroyed: a version made from one sum needs
+  // no others. RESOURCE_EXHAUSTED: `folder`'s disk has no room, or files cannot be so long. INTERNAL: the folder is not
+  // writable.
   static StatusOr<std::shared_ptr<SumFiles>> Create(std::string folder, const AggregationSpec& spec);
-  // Memory in a file of exactly `bytes` bytes, at least 1, at a multiple of a page; its content is anything. Errors as
-  // Create's.
+  // Returns memory in a file of exactly `bytes` bytes, at least 1, aligned to a page, with arbitrary contents. Errors
+  // as in Create.
   StatusOr<std::shared_ptr<std::byte>> Take(size_t bytes);
 
  private:

@@ -18,7 +18,7 @@ static_assert(std::endian::native == std::endian::little, "words are in memory a
 constexpr int kLimbBits = 16, kLimbs = 64 / kLimbBits;
 constexpr int64_t kPartNumbers = 4;
 
-// The sums of a part as words of their width.
+// Views the sums of a part as words of their width.
 template <class Word, class P>
 auto SumsOf(P& part) {
   if constexpr (sizeof(Word) == sizeof(int32_t)) {
@@ -37,7 +37,7 @@ std::span<const Word> Words(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const Word*>(bytes.data()), bytes.size() / sizeof(Word)};
 }
 
-// Writes numbers as limbs, one after the other.
+// Writes numbers as consecutive limbs.
 template <class Word>
 class LimbAdder {
  public:
@@ -53,7 +53,7 @@ class LimbAdder {
   size_t at_ = 0;
 };
 
-// What a partial counts beside its sums.
+// Appends a partial sum's counts.
 template <class Word>
 void AddNumbers(const Partial& partial, std::span<Word> words) {
   LimbAdder<Word> limbs(words);
@@ -77,7 +77,7 @@ class LimbReader {
 
  private:
   __extension__ using Bits128 = unsigned __int128;
-  // Two's complement: what is beyond the highest bit is lost, as it is in the numbers that were added.
+  // Two's complement: bits beyond the highest are dropped, as in the numbers that were added.
   Bits128 Limbs(int count) {
     Bits128 bits = 0;
     for (int limb = 0; limb < count; ++limb) bits += static_cast<Bits128>(words_[at_++]) << (kLimbBits * limb);
@@ -126,7 +126,7 @@ void AddWordsTo(std::span<std::byte> into, std::span<const std::byte> more, int 
   word_bits == 32 ? AddWords(Words<uint32_t>(into), more.data()) : AddWords(Words<uint64_t>(into), more.data());
 }
 
-// Sums are copied as they are: words that are added to zeros would be two passes more over each update.
+// Copies sums instead of adding them to zeros, which would need two more passes over each update.
 template <class Word>
 void SumWords::AppendAs(const Partial& partial, std::string& words) const {
   const auto append = [&](const auto& sums) {

@@ -1,9 +1,9 @@
-// The coordinate-wise trimmed mean (Yin et al. 2018, arXiv:1803.01498, definition 2): of each coordinate's values over
-// the updates, the largest and the smallest floor(trim × updates) are left out, and the others averaged, each counting
-// one. As long as fewer updates than that are wrong, however wrong, each of them is outvoted.
+// The coordinate-wise trimmed mean (Yin et al. 2018, arXiv:1803.01498, definition 2): for each coordinate, the largest
+// and the smallest floor(trim × updates) values are dropped and the others averaged with equal weights. As long as no
+// more updates than that are malicious, none can move a coordinate beyond the honest values.
 //
-// The survivors are added as the integers that a uniform mean adds, so that trim = 0 is one, to the bit, and so that it
-// cannot be seen which of two equal values was left out.
+// The remaining values are added as the integers of a uniform mean. So trim = 0 equals a uniform mean to the bit, and
+// it does not matter which of two equal values was dropped.
 #include "federated/aggregation/trimmed_mean.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ class TrimmedMean final : public UpdatesRule {
 
   void Reduce(const Columns& columns, std::span<float> out) const override {
     const size_t updates = columns.updates.size();
-    // 0.3 × 10 is a little less than 3 in some notations of 0.3, and 3 is meant.
+    // 0.3 × 10 is slightly below 3 in binary, but 3 is intended.
     const double wanted = std::floor(trim_ * static_cast<double>(updates) + 1e-9);
     const size_t cut = std::min(static_cast<size_t>(wanted), (updates - 1) / 2);
     const double divisor = static_cast<double>(updates - 2 * cut) * columns.unit;
@@ -48,8 +48,8 @@ class TrimmedMean final : public UpdatesRule {
 RIVULET_UPDATES_RULE("trimmed_mean", TrimmedMeanSettings(), [](const Settings& settings) {
   return std::unique_ptr<const UpdatesRule>(std::make_unique<TrimmedMean>(settings.number("trim")));
 });
-// The coordinate-wise median (definition 1): what is left when nothing more can be left out; of an even number the mean
-// of the two in the middle.
+// The coordinate-wise median (definition 1): trims as much as possible; for an even number of updates it is the mean of
+// the two middle values.
 RIVULET_UPDATES_RULE("median", {}, [](const Settings&) {
   return std::unique_ptr<const UpdatesRule>(std::make_unique<TrimmedMean>(0.5));
 });

@@ -13,7 +13,7 @@ namespace rivulet {
 namespace {
 
 Status SpoolError(std::string_view what, int error) {
-  // A limit on a file's size is a full disk to whoever meets it.
+  // For callers, a file size limit is the same as a full disk.
   if (error == ENOSPC || error == EDQUOT || error == EFBIG || error == EMFILE || error == ENFILE) {
     return ResourceExhausted("{}: {}; free some space, or give TMPDIR another folder", what, std::strerror(error));
   }
@@ -26,7 +26,7 @@ StatusOr<std::shared_ptr<UpdateSpool>> UpdateSpool::Create() {
   const char* const given = std::getenv("TMPDIR");
   const std::string folder = given != nullptr && *given != '\0' ? given : "/var/tmp";
   int fd = open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-  if (fd < 0) {  // not every file system has O_TMPFILE
+  if (fd < 0) {  // some file systems lack O_TMPFILE
     std::string path = JoinPath(folder, "updates-XXXXXX");
     fd = mkostemp(path.data(), O_CLOEXEC);
     if (fd >= 0) unlink(path.c_str());

@@ -21,13 +21,13 @@ class UpdateSpool {
   UpdateSpool(const UpdateSpool&) = delete;
   UpdateSpool& operator=(const UpdateSpool&) = delete;
 
-  // At the end. RESOURCE_EXHAUSTED: the disk is full; what was there stays.
+  // Appends. RESOURCE_EXHAUSTED: the disk is full; earlier contents remain.
   Status Append(std::span<const std::byte> bytes);
   int64_t size() const { return size_; }
-  void Truncate(int64_t size) { size_ = size; }  // what follows is written over
-  // By which another process of this user opens it while this one has it.
+  void Truncate(int64_t size) { size_ = size; }  // later appends overwrite the rest
+  // A path for another process of this user; valid while this process has the spool open.
   std::string path() const;
-  // INTERNAL: the disk has lost it.
+  // INTERNAL: the disk cannot return the data.
   Status Read(int64_t offset, std::span<std::byte> bytes) const;
 
  private:

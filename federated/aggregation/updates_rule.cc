@@ -15,7 +15,7 @@
 namespace rivulet {
 namespace {
 
-// Made at first use and never destroyed, as the rules'.
+// Created at first use and never destroyed, like the registry of rules.
 struct RegisteredRule {
   std::vector<Setting> settings;
   UpdatesRuleFactory factory;
@@ -25,9 +25,9 @@ std::map<std::string, RegisteredRule, std::less<>>& UpdatesRules() {
   return *rules;
 }
 
-constexpr size_t kWrittenAtOnce = 16384;       // values
-constexpr size_t kLookedAt = size_t{2} << 20;  // values of all updates together: 8 MB
-constexpr size_t kLeastOfAnUpdate = 256;       // values: below, a read of the disk costs more than its bytes
+constexpr size_t kWrittenAtOnce = 16384;       // values per write
+constexpr size_t kLookedAt = size_t{2} << 20;  // values read at once, over all updates: 8 MB
+constexpr size_t kLeastOfAnUpdate = 256;       // values per update: below, disk accesses cost more than their bytes
 
 class OverUpdates : public Gathering {
  public:
@@ -37,7 +37,7 @@ class OverUpdates : public Gathering {
   void StartFrom(std::shared_ptr<const AggregationBase> base) override { base_ = std::move(base); }
 
  protected:
-  // An update is written as its values, whatever codec it came by: a block of its coordinates is then one read.
+  // Writes the decoded values of any codec, so that a block of an update's coordinates is one contiguous read.
   Status AddPart(const UpdateView& update, const PartView& part, size_t p, int64_t weight, PartSums& into,
                  FoldState& state) override {
     if (spool_ == nullptr) {
@@ -75,7 +75,7 @@ class OverUpdates : public Gathering {
     return absl::OkStatus();
   }
 
-  // One after the other: what RemovePart takes away is the last, which together it need not be.
+  // One by one: RemovePart removes the last part, and adding together might have added others after it.
   std::vector<StatusOr<Taken>> TakeTogether(std::span<const UpdateView> updates,
                                             std::span<const Weights> weights) override {
     return Aggregation::TakeTogether(updates, weights);
@@ -128,7 +128,7 @@ class OverUpdates : public Gathering {
 
   Status FinishPart(size_t p, std::span<const Share> shares, const ServerInput&,
                     ServerInput::Part& made) const override {
-    // In one order, whoever gathered them: a rule need not be one that forgets it.
+    // Ordered by task, independent of arrival: a rule's result may depend on the order.
     std::map<TaskId, std::pair<const SpooledPart*, int64_t>> updates;
     for (const auto& [sums, factor, base] : shares) {
       for (const SpooledPart& spooled : sums->spooled) updates[spooled.task] = {&spooled, spooled.weight * factor};
@@ -190,7 +190,7 @@ class OverUpdates : public Gathering {
 
   const std::unique_ptr<const UpdatesRule> rule_;
   std::shared_ptr<const AggregationBase> base_;
-  std::shared_ptr<UpdateSpool> spool_;  // what was taken here; null: nothing yet
+  std::shared_ptr<UpdateSpool> spool_;  // updates added here; null: none yet
 };
 
 StatusOr<std::unique_ptr<Aggregation>> CreateOverUpdates(const AggregationSpec& spec) {

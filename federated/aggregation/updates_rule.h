@@ -25,47 +25,47 @@ class UpdateSpool;
 class UpdatesRule {
  public:
   virtual ~UpdatesRule() = default;
-  // What each update counts in a linear combination of them: Σ_u of[u] · updates[u] / divisor. 0 ≤ of[u], and their sum
-  // is at most the number of updates.
+  // Factors of the updates in a linear combination: Σ_u of[u] · updates[u] / divisor. 0 ≤ of[u], and their sum is at
+  // most the number of updates.
   struct Counts {
     std::vector<double> of;
     double divisor = 1;
   };
-  // Some coordinates of every update, of which there is one at least, in the order of their tasks' names.
+  // Some coordinates of all updates (at least one update), in the order of their tasks' names.
   struct Columns {
     std::span<const std::span<const float>> updates;  // all finite
     std::span<const int64_t> weights;                 // in units of 2^-(weight_fraction_bits + staleness_bits)
-    // A rule that adds values does it in whole multiples of 1 / unit, as a mean with weights of 1 does: then no order
-    // can be seen, and no sum overflows.
+    // A rule that adds values must add multiples of 1 / unit, as a mean with weights of 1 does: then the order does not
+    // matter, and no sum overflows.
     double unit = 1;
-    Counts counts = {};  // what Count said
+    Counts counts = {};  // result of Count
   };
-  // Of a rule that looks at whole updates (whole_updates_rule.h); then Count is asked once, before any column is.
+  // Returns true if the rule uses whole updates (whole_updates_rule.h); if so, Count is called once before any Reduce.
   virtual bool looks_at_whole_updates() const { return false; }
   virtual Counts Count(const SquaredDistances&) const { return {}; }
-  // Every update of a part, where it is stored.
+  // All updates of a part, as stored on disk.
   struct Stored {
     struct Update {
       std::string_view task;
       int64_t weight = 1;
-      const UpdateSpool* spool = nullptr;  // float32, from `offset` on
+      const UpdateSpool* spool = nullptr;  // float32 values, starting at `offset`
       int64_t offset = 0;
     };
     std::string_view part;
     int64_t base_version = 0;
-    double weight_unit = 1;                 // what a weight of 1 stands for
+    double weight_unit = 1;                 // the value of a weight of 1 in users' units
     std::span<const Update> updates;        // in the order of their tasks' names
-    const AggregationBase* base = nullptr;  // what Aggregation::StartFrom was given; null: nothing
-    double* dropped_share = nullptr;        // of ServerInput::Part
+    const AggregationBase* base = nullptr;  // set by Aggregation::StartFrom; null: not set
+    double* dropped_share = nullptr;        // receives ServerInput::Part::dropped_share
   };
-  // Of a rule that reads them there itself (external.h); then ReduceStored is asked once, and nothing else.
+  // Returns true if the rule reads stored updates itself (external.h); if so, only ReduceStored is called, once.
   virtual bool reads_stored() const { return false; }
   virtual Status ReduceStored(const Stored&, std::span<float>) const { return absl::OkStatus(); }
-  // What they come to: out[i] of updates[u][i] for every update u.
+  // Reduces each coordinate: out[i] is computed from updates[u][i] for all updates u.
   virtual void Reduce(const Columns& columns, std::span<float> out) const = 0;
 };
 
-// Whether a rule of that name is one of these; then a partial is its updates, not sums.
+// Returns true if a rule of this name is an UpdatesRule, so that its partial sums contain updates, not sums.
 bool IsUpdatesRule(std::string_view rule);
 
 // `settings`: AggregationSpec::rule_settings, checked and completed by the rule's table of numbers.

@@ -7,7 +7,7 @@
 namespace rivulet {
 namespace {
 
-// Eight sums side by side, so that the loop is one of vectors and yet adds in one order.
+// Eight parallel sums, so that the loop vectorises and still adds in a fixed order.
 double SquaredDistance(std::span<const float> a, std::span<const float> b) {
   std::array<double, 8> sums = {};
   const auto add = [&](size_t i, size_t lane) {

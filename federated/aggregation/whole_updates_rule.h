@@ -15,31 +15,31 @@
 
 namespace rivulet {
 
-// Between updates, in the order of their tasks' names; and from each to zero, which stands behind the last: at(u,
+// Squared distances between updates, in the order of their tasks' names, and from each update to zero: at(u,
 // updates()).
 class SquaredDistances {
  public:
   explicit SquaredDistances(size_t updates) : updates_(updates), squares_((updates + 1) * (updates + 1)) {}
 
-  // More coordinates of all updates. Added in double, in an order that does not depend on the machine.
+  // Adds further coordinates of all updates. Sums are in double, in an order that does not depend on the machine.
   void Add(std::span<const std::span<const float>> updates);
 
   size_t updates() const { return updates_; }
   double at(size_t a, size_t b) const { return squares_[a * (updates_ + 1) + b]; }
-  // The distances (not squared) of all updates to Σ_u weights[u] · update u: for weights Σ w = 1 with zero's among
-  // them, ‖x − Σ w_u x_u‖² = Σ_u w_u ‖x − x_u‖² − ½ Σ_u Σ_v w_u w_v ‖x_u − x_v‖².
+  // The distances (not squared) of all updates to Σ_u weights[u] · update u. With weights that sum to 1, including
+  // zero's, ‖x − Σ w_u x_u‖² = Σ_u w_u ‖x − x_u‖² − ½ Σ_u Σ_v w_u w_v ‖x_u − x_v‖².
   std::vector<double> To(std::span<const double> weights) const;
 
  private:
   const size_t updates_;
-  std::vector<double> squares_;  // a row an update, and one of zero
+  std::vector<double> squares_;  // a row per update, and one for zero
 };
 
 class WholeUpdatesRule : public UpdatesRule {
  public:
   bool looks_at_whole_updates() const final { return true; }
   Counts Count(const SquaredDistances& distances) const override = 0;
-  // In whole multiples of 1 / unit, as a uniform mean has them, which it is to the bit where all counts are 1.
+  // Adds multiples of 1 / unit, as a uniform mean does. If all counts are 1, it equals the uniform mean to the bit.
   void Reduce(const Columns& columns, std::span<float> out) const final;
 };
 

@@ -27,8 +27,8 @@ Uint128 RoundedShift(Uint128 numerator, int shift) {
 
 }  // namespace
 
-// A double is a whole number of 53 bits times a power of two, so its product with a weight is known exactly before it
-// is rounded.
+// A double is a 53-bit integer times a power of two, so its product with a weight is known exactly before it is
+// rounded.
 WideSum WideSum::Of(int64_t weight, double value) {
   RIVULET_CHECK(Takes(value) && weight >= 0 && weight <= int64_t{1} << 29);
   int exponent = 0;

@@ -9,19 +9,19 @@ namespace rivulet {
 
 class WideSum {
  public:
-  // Beyond it, or if it is no number, a value cannot be added.
+  // Values beyond this limit, and NaN, cannot be added.
   static constexpr double kLimit = 0x1p32;
   static bool Takes(double value) { return value > -kLimit && value < kLimit; }
 
   WideSum() = default;
   WideSum(uint64_t low, uint64_t high) : low_(low), high_(high) {}
-  // weight × value, of a value that it takes and a weight of 0 to 2^29.
+  // weight × value, for a value that Takes accepts and a weight of 0 to 2^29.
   static WideSum Of(int64_t weight, double value);
   void Add(WideSum other);
   WideSum Times(int64_t factor) const;  // 0 .. 2^8
   // The sum, rounded once.
   double ToDouble() const;
-  // Whether it could be of addends that weigh `weight` together.
+  // Returns true if the sum is possible for addends with this total weight.
   bool Within(int64_t weight) const;
   // Two's complement, for files.
   uint64_t low() const { return low_; }

@@ -22,7 +22,7 @@ class WordSums final : public Aggregation {
     return one_->Check(update, weights);
   }
 
-  // The client's words: its update, alone in a sum.
+  // Computes the client's words: a sum of this update alone.
   StatusOr<Taken> Take(const UpdateView& update, const Weights& weights) override {
     if (Folded(update.task)) return Taken{};
     RIVULET_RETURN_IF_ERROR(CheckJoins(update));
@@ -79,7 +79,7 @@ class WordSums final : public Aggregation {
     return false;
   }
 
-  // Beside those whose words are here: `one_` sees each update alone.
+  // Checks an update against the tasks that were added here; `one_` sees each update alone.
   Status CheckJoins(const UpdateView& update) const {
     size_t folded = 0;
     for (const auto& [base, tasks] : tasks_) {
@@ -94,7 +94,7 @@ class WordSums final : public Aggregation {
                              spec().updates_per_version);
   }
 
-  // What was added as words joins what was merged. Each update passed its own check, so their sum passes too.
+  // Merges the words into `total_`. Each update passed its own check, so their sum passes too.
   void ReadWords() const {
     for (auto& [base, gathered] : std::exchange(gathered_, {})) {
       const Status merged = total_->Merge(words_.PartialOf(gathered.words, std::move(gathered.tasks), base));
@@ -104,8 +104,8 @@ class WordSums final : public Aggregation {
 
   const SumWords words_;
   const std::unique_ptr<Aggregation> total_, one_;
-  mutable std::map<int64_t, Gathered> gathered_;         // by base version; words that are not in `total_` yet
-  std::map<int64_t, std::unordered_set<TaskId>> tasks_;  // by base version; of all that is here
+  mutable std::map<int64_t, Gathered> gathered_;         // by base version; words not yet in `total_`
+  std::map<int64_t, std::unordered_set<TaskId>> tasks_;  // by base version; all tasks that were added here
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// A rule's sums by way of words, as secure aggregation makes them: each update is aggregated alone, and its words are
-// added modulo 2^sum_bits. The sums are those of the rule itself, to the bit.
+// An aggregation by way of words, as in secure aggregation: each update is aggregated alone, and its words are added
+// modulo 2^sum_bits. The sums equal those of the rule itself to the bit.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace rivulet {
 
-// `total` and `one` are new, of one spec and of one rule that has sums. `total` holds what is merged; `one` folds one
+// `total` and `one` are new, of one spec and of one rule with sums. `total` receives merged sums; `one` holds one
 // update at a time.
 std::unique_ptr<Aggregation> SumByWords(std::unique_ptr<Aggregation> total, std::unique_ptr<Aggregation> one);
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr char kAdapterRule[] = "adapter rule";
 
-// Made at first use and never destroyed, as the algorithms'.
+// Created at first use and never destroyed, like the registry of algorithms.
 std::map<std::string, AdapterRule, std::less<>>& AdapterRulesByName() {
   static auto* const rules = new std::map<std::string, AdapterRule, std::less<>>;
   return *rules;

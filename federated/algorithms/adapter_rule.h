@@ -1,7 +1,7 @@
 // Aggregation of low-rank adapters: the rules of server.lora, one registered file each (adapters_NAME.cc).
 //
-// Updates of A and B are summed like any other by default. The mean of the A times the mean of the B is not the mean of
-// the products, and a rule accepts or removes the difference. It changes the composition, or refuses the scenario.
+// By default, updates of A and B are summed separately. But the mean of A times the mean of B is not the mean of the
+// products. A rule accepts or removes this difference. It changes the composition, or refuses the scenario.
 #pragma once
 
 #include <string>
@@ -17,13 +17,13 @@ namespace rivulet {
 struct AdapterContext {
   const Scenario& scenario;
   const std::vector<AdapterPair>& pairs;    // of the model's own variables
-  const std::vector<std::string>& in_base;  // AdapterHalvesInBase; one of the two is not empty
+  const std::vector<std::string>& in_base;  // AdapterHalvesInBase; `pairs` or `in_base` is not empty
 };
 
 struct AdapterRule {
   std::string name;  // the value of server.lora
-  std::string doc;   // a phrase that the name begins, "averages A and B"
-  // INVALID_ARGUMENT names the key that does not go with the rule.
+  std::string doc;   // a phrase that continues the name, "averages A and B"
+  // INVALID_ARGUMENT names the key that cannot be combined with the rule.
   Status (*compose)(const AdapterContext& context, Composition& composition) = nullptr;
 };
 
@@ -33,9 +33,9 @@ struct AdapterRuleRegistration {
 #define RIVULET_ADAPTER_RULE(variable, ...) \
   [[maybe_unused]] static const ::rivulet::AdapterRuleRegistration variable(::rivulet::AdapterRule __VA_ARGS__)
 
-// Applies server.lora, "average" where nothing is given, once parts, rule, noise and secure sums are known. A model
-// without adapters is left as it is. INVALID_ARGUMENT: server.lora without adapters; noise in updates of both A and B,
-// whose product would multiply it; what the rule refuses.
+// Applies server.lora ("average" by default). Call when parts, rule, noise and secure sums are known. Models without
+// adapters are unchanged. INVALID_ARGUMENT: server.lora without adapters; noise in updates of both A and B, whose
+// product would multiply it; anything that the rule refuses.
 Status ComposeAdapters(const Scenario& scenario, const ModelLayout& layout, Composition& composition);
 
 }  // namespace rivulet

@@ -1,6 +1,6 @@
 // FFA-LoRA (Sun et al., "Improving LoRA in privacy-preserving federated learning", ICLR 2024, arXiv:2403.12313): A
-// keeps its first values, which all clients have, and B alone travels. Then Σ p_k · A · B_k = A · Σ p_k · B_k: the mean
-// is exact, and noise enters once.
+// keeps its initial values, which all clients have, and only B is sent. Then Σ p_k · A · B_k = A · Σ p_k · B_k: the
+// mean is exact, and noise enters once.
 #include <algorithm>
 
 #include "federated/algorithms/adapter_rule.h"

@@ -1,4 +1,4 @@
-// Adapters of all clients side by side, cut to one rank again (federated/aggregation/stack.cc).
+// Stacks the adapters of all clients and truncates the result to one rank (federated/aggregation/stack.cc).
 #include "federated/algorithms/adapter_rule.h"
 
 namespace rivulet {

@@ -1,13 +1,13 @@
 // Agnostic federated learning (Mohri et al. 2019, arXiv:1902.00146, figure 2): min over w of the max over mixtures λ of
-// Σ_k λ_k F_k(w), that is a model that is as good as it can be for whomever it is worst. Clients are the domains. From
-// version to version
+// Σ_k λ_k F_k(w), that is, it optimises the model for the worst mixture of clients. Clients are the domains. For each
+// version
 //
 //   w ← w + server.learning_rate · Σ_k λ_k (w_k − w) / Σ_k λ_k,    λ ← Π_Λ(λ + weights_learning_rate · F(w))
 //
-// (federated/numbers/agnostic.cc). F_k(w) is the loss of the model that a client was given, which is measured beside
-// its training and stands in its rows as train_loss. The paper takes single gradients and all domains; here clients
-// train as in federated averaging and a cohort is drawn, where `memory` keeps what each told last. Weights count in
-// whole 4096ths. A learning rate of 0 is federated averaging with uniform weights: to the bit where sums have the same
+// (federated/numbers/agnostic.cc). F_k(w) is the loss of the model that a client received, which it measures besides
+// training and which its rows record as train_loss. The paper uses single gradients of all domains; here clients train
+// as in federated averaging in sampled cohorts, and `memory` keeps each client's last loss. Weights are multiples of
+// 1/4096. With a learning rate of 0 it is federated averaging with uniform weights: to the bit if sums have the same
 // resolution.
 #include <algorithm>
 #include <cmath>
@@ -39,7 +39,7 @@ StatusOr<Composition> AgnosticFederatedLearning(const AlgorithmContext& context)
   const Scenario& scenario = context.scenario;
   RIVULET_ASSIGN_OR_RETURN(Composition composition, FedAvg(context));
   for (PassBuilder& pass : composition.passes) pass.reports = "last_loss";
-  // Behind the training, so that its draws are those of federated averaging.
+  // After the training, so that the training's random draws are those of federated averaging.
   PassBuilder look;
   look.models = {{.buffer = "base_params"}};
   look.trains = "";

@@ -31,7 +31,7 @@ Status CheckAgainstRegistries(const Pieces& pieces, const std::string& path) {
 
 }  // namespace
 
-// A library counts whole or not at all: half of an algorithm's pieces would be found missing in the middle of a run.
+// A library is loaded completely or not at all: missing pieces of an algorithm would be noticed only during a run.
 StatusOr<AlgorithmLibrary> LoadAlgorithmLibrary(const std::string& path) {
   static Mutex mutex;
   static std::map<std::string, AlgorithmLibrary>& loaded = *new std::map<std::string, AlgorithmLibrary>;

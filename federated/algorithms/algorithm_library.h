@@ -5,11 +5,11 @@
 //   #include "federated/algorithms/algorithm_library.h"
 //   RIVULET_ALGORITHM_LIBRARY("Averages of our own.");
 //
-// and CMake links it only against headers, Rivulet::headers; it uses the symbols of the program that loads it. `rivulet
-// … --algorithm-library FILE.so` loads it, on every command. Clients do not need it: the plan describes their work. An
+// CMake links it only against headers, Rivulet::headers; it uses the symbols of the program that loads it. `rivulet …
+// --algorithm-library FILE.so` loads it, on every command. Clients do not need it: the plan describes their work. An
 // aggregator or worker needs it if it provides the aggregation rule.
 //
-// A library is code and as trusted as the program: only the user names one, never a file, a plan or a peer.
+// A library is code and as trusted as the program: only the user may name one, never a file, a plan or a peer.
 #pragma once
 
 #include <array>
@@ -21,8 +21,8 @@
 #include "federated/algorithms/algorithm.h"
 #include "federated/server_optimizers/server_optimizer.h"
 
-// Changes whenever something changes that a library of algorithms sees compiled in and that the sizes below do not
-// tell: the order of virtual functions, the meaning of a field.
+// Increase it for every change in compiled headers that libraries depend on and that the sizes below do not show: the
+// order of virtual functions, the meaning of a field.
 #define RIVULET_ALGORITHM_ABI 1
 
 #define RIVULET_ALGORITHM_LIBRARY(description) RIVULET_ALGORITHM_LIBRARY_IMPL_(description, RIVULET_ALGORITHM_ABI)
@@ -35,8 +35,8 @@
 
 namespace rivulet {
 
-// Sizes of structures that a library and its program both see compiled in. A scenario grows with every key: a library
-// of other headers is refused, and has to be built again.
+// Sizes of structures that both a library and its program compile. A scenario grows with every key: a library built
+// with other headers is refused and must be rebuilt.
 struct AlgorithmLayout {
   char name[16] = {'r', 'i', 'v', 'u', 'l', 'e', 't', ' ', 'p', 'i', 'e', 'c', 'e', 's', ':', '\0'};
   std::array<uint32_t, 8> sizes = {sizeof(Scenario),  sizeof(Algorithm),       sizeof(Composition), sizeof(PassBuilder),
@@ -47,14 +47,14 @@ inline constexpr AlgorithmLayout kAlgorithmLayout;
 struct AlgorithmLibrary {
   std::string path;
   std::string description;
-  std::vector<std::string> pieces;  // that it registered: "algorithm 'damped'"
+  std::vector<std::string> pieces;  // registered by it, such as "algorithm 'damped'"
 };
 
-// Loads one library and registers what it holds: all of it or, with an error, nothing. Before scenarios are read: the
-// registries are not locked. Loading a file a second time changes nothing and says so again.
-// NOT_FOUND: no such file. INVALID_ARGUMENT: not a shared library, without RIVULET_ALGORITHM_LIBRARY, with nothing in
-// it, or it needs symbols that are not there. FAILED_PRECONDITION: built for another RIVULET_ALGORITHM_ABI or against
-// other headers; nothing of it has run. ALREADY_EXISTS: a piece that there is already.
+// Loads one library and registers its pieces: all of them or, on an error, none. Call before scenarios are read: the
+// registries are not locked. Loading a file again changes nothing and returns the same result.
+// NOT_FOUND: no such file. INVALID_ARGUMENT: not a shared library, no RIVULET_ALGORITHM_LIBRARY, no pieces, or symbols
+// that the program lacks. FAILED_PRECONDITION: built for another RIVULET_ALGORITHM_ABI or against other headers; none
+// of its code has run. ALREADY_EXISTS: a piece exists already.
 StatusOr<AlgorithmLibrary> LoadAlgorithmLibrary(const std::string& path);
 
 }  // namespace rivulet

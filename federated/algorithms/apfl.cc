@@ -1,27 +1,27 @@
-// APFL (Deng et al. 2020, arXiv:2003.13461, algorithm 1): federated averaging, beside which each
-// client k keeps a model of its own, v_k, and is served by a mixture of both (equation 3):
+// APFL (Deng et al. 2020, arXiv:2003.13461, algorithm 1): federated averaging in which each client k also keeps a
+// personal model v_k and uses a mixture of both (equation 3):
 //
 //   v̄_k = alpha · v_k + (1 − alpha) · w_k
 //
-// of which v_k descends: v_k ← v_k − η · ∇_v F_k(v̄_k) = v_k − η · alpha · ∇F_k(v̄_k). Here w_k is trained first, and
-// then v_k beside what that came to; the paper takes their steps in turns. As w_k stands still then, v̄_k itself
-// descends, by η · alpha² · ∇F_k(v̄_k), and v_k = (v̄_k − (1 − alpha) · w_k) / alpha. A client keeps both v_k and v̄_k,
-// which is what it measures as its own; v_k begins as the model of its first task. The shared model is federated
-// averaging's, to the bit; with alpha = 1 v_k is trained alone, as Ditto's with lambda = 0 is.
+// Gradient steps change v_k: v_k ← v_k − η · ∇_v F_k(v̄_k) = v_k − η · alpha · ∇F_k(v̄_k). Here w_k is trained first
+// and v_k afterwards, beside the final w_k; the paper alternates their steps. With w_k constant, v̄_k itself descends
+// by η · alpha² · ∇F_k(v̄_k), and v_k = (v̄_k − (1 − alpha) · w_k) / alpha. A client keeps both v_k and v̄_k, and
+// measures v̄_k as its own model; v_k starts as the model of its first task. The shared model is federated averaging's
+// to the bit; with alpha = 1, v_k is trained alone, as in Ditto with lambda = 0.
 //
-// With alpha_learning_rate a client also learns its share (equation 10), once in a task, from all its examples:
+// With alpha_learning_rate a client also learns its alpha (equation 10), once per task, from all its examples:
 //
 //   alpha_k ← alpha_k − alpha_learning_rate · ⟨∇F_k(v̄_k), v_k − w_k⟩,  kept from kLeastShare to 1
 //
-// and mixes anew by it. What a client keeps is as long as the model, so that its share is too: one number everywhere.
+// and then mixes again. Client state has one shape, the model's, so alpha_k is stored in it as a constant vector.
 #include "federated/algorithms/algorithm.h"
 
 namespace rivulet {
 namespace {
 
 constexpr char kOwn[] = "state/own", kMixture[] = "state/mixture";
-constexpr char kLearnt[] = "state/learnt";  // by how much its share is more than alpha
-constexpr double kLeastShare = 1e-3;        // v_k is divided by it
+constexpr char kLearnt[] = "state/learnt";  // alpha_k minus alpha
+constexpr double kLeastShare = 1e-3;        // v_k is divided by alpha_k
 
 Setting OwnShare() {
   Setting alpha =
@@ -41,14 +41,14 @@ Setting ShareRate() {
 Output FloatOf(FlatScope& f, double value) { return f.scope().Const(static_cast<float>(value)); }
 Output Product(FlatScope& f, Output a, Output b) { return f.scope().Op("Mul", {a, b}); }
 
-// The share that is learnt, everywhere, and the mixture that it makes.
+// The vector of learnt shares, and the mixture with these shares.
 Output LearntShare(FlatScope& f, double alpha) { return f.Add(f.Read(kLearnt), FloatOf(f, alpha)); }
 Output MixedBy(FlatScope& f, Output share) {
   return f.Add(f.params(), Product(f, share, f.Sub(f.Read(kOwn), f.params())));
 }
 
-// After the passes over fixed shares: the same with each client's own, and a look at all its examples from which it
-// learns that.
+// Replaces fixed shares by each client's own share in the passes, and adds a pass over all examples that learns the
+// share.
 void LearnShares(double alpha, double rate, Composition& composition) {
   composition.state.push_back({.name = "learnt"});
   composition.passes[0].at_end = [alpha](FlatScope& f) { f.Assign(kMixture, MixedBy(f, LearntShare(f, alpha))); };

@@ -1,7 +1,7 @@
-// Centred clipping (Karimireddy et al. 2021, arXiv:2012.10333, equation CC): what an update differs from the others'
-// centre by is clipped, and not its length, so that a bound may be as small as honest clients differ. The paper's
-// centre begins as what the round before came to; here it begins where the clients began, at no change. With a tau that
-// nothing exceeds it is federated averaging with uniform weights, to the bit.
+// Centred clipping (Karimireddy et al. 2021, arXiv:2012.10333, equation CC): clips an update's difference from the
+// center of all updates instead of its length, so that the bound may be as small as the spread of honest clients. The
+// paper's center starts from the previous round's result; here it starts from no change. With a tau above all
+// differences it is federated averaging with uniform weights, to the bit.
 #include "federated/algorithms/robust.h"
 
 namespace rivulet {

@@ -1,4 +1,4 @@
-// From a scenario and a model to what its algorithm makes of them.
+// Composition of a scenario and a model by the scenario's algorithm.
 #include <algorithm>
 
 #include "engine/graph/variable_name.h"
@@ -14,8 +14,8 @@
 namespace rivulet {
 namespace {
 
-// How tasks and versions follow each other, once parts and state are known. What an update may be late is refused where
-// it would have no meaning, and not ignored.
+// Sets the order of tasks and versions, once parts and state are known. Settings for late updates are refused, not
+// ignored, if they would have no effect.
 Status SetDial(const ServerConfig& server, const ModelLayout& layout, Composition& composition) {
   TaskPolicy& policy = composition.policy;
   if (!server.base.empty())
@@ -65,7 +65,7 @@ Status SetDial(const ServerConfig& server, const ModelLayout& layout, Compositio
   return absl::OkStatus();
 }
 
-// What is sent late is not bounded when it is sent: a client's updates could grow beyond the clip.
+// The values that error feedback adds to later updates are not clipped: a client's updates could exceed the clip.
 Status ChooseCodec(const Scenario& scenario, PartSpec& part) {
   const UpdateConfig& update = scenario.update;
   part.codec = update.codec;
@@ -80,8 +80,8 @@ Status ChooseCodec(const Scenario& scenario, PartSpec& part) {
       update.codec);
 }
 
-// Clip and noise are of gradients, and nothing is done to updates. What else a plan may not do to examples its own
-// check says (CheckExampleTraining).
+// Sets clipping and noise for single gradients; updates are not changed. CheckExampleTraining makes the other checks of
+// such plans.
 Status ProtectExamples(const Scenario& scenario, Composition& composition) {
   const PrivacyConfig& privacy = scenario.privacy;
   const auto refuse = [](std::string_view why) { return InvalidArgument("privacy.unit is \"example\", and {}", why); };
@@ -112,8 +112,8 @@ StatusOr<Composition> Compose(const Scenario& scenario, const ModelLayout& layou
                            Settings::Read(algorithm->settings, OptionsOf(*algorithm, scenario),
                                           fmt::format("[algorithm] name = \"{}\"", algorithm->name)));
   RIVULET_ASSIGN_OR_RETURN(Composition composition, algorithm->build({scenario, layout, settings}));
-  // The bounds go along, so a client can tell that its update would be refused, and a coordinator that is started with
-  // the plan alone sums with the same resolution.
+  // The plan contains the bounds, so a client can tell that its update would be refused, and a coordinator started with
+  // the plan alone uses the same resolution.
   AggregationSpec& spec = composition.aggregation;
   if (spec.parts.empty()) {
     spec.parts.emplace_back();
@@ -158,7 +158,7 @@ StatusOr<Composition> Compose(const Scenario& scenario, const ModelLayout& layou
                                       {{"fraction_bits", static_cast<double>(noise.fraction_bits)},
                                        {"parameter", noise.each},
                                        {"source", std::string(noise.seeded ? "seeded" : "secure")}}});
-    // Without it the plan is one that older clients take.
+    // Otherwise the plan stays compatible with older clients.
     if (noise.count_units > 0) {
       composition.mechanisms.back().settings["count_units"] = static_cast<double>(noise.count_units);
     }
@@ -172,8 +172,8 @@ StatusOr<Composition> Compose(const Scenario& scenario, const ModelLayout& layou
 
 namespace {
 
-// Where clients train in their own way no plan reaches into it: an algorithm that would is refused, rather than run
-// without what it is about.
+// Clients with external training ignore a plan's changes of training, so algorithms that need such changes are refused
+// instead of running without them.
 Status CheckLeavesTrainingAlone(const Scenario& scenario, const Composition& composition) {
   const auto plain = [](const PassBuilder& pass) {
     return pass.models == std::vector<ModelInstance>(1) && !pass.loss && !pass.gradient && !pass.at_end &&
@@ -193,8 +193,8 @@ Status CheckLeavesTrainingAlone(const Scenario& scenario, const Composition& com
       scenario.algorithm.name);
 }
 
-// Running statistics that clients keep lie among what they train, with a gradient of zero; decay would draw them to
-// zero.
+// Clients' own running statistics are among the trained variables, with a gradient of zero; weight decay would pull
+// them to zero.
 Status CheckKeptStatistics(const Scenario& scenario, const ModelDef& model) {
   if (scenario.client.optimizer.weight_decay() == 0 || !model.has_graph()) return absl::OkStatus();
   for (const std::string& update : model.train_updates) {
@@ -211,7 +211,7 @@ Status CheckKeptStatistics(const Scenario& scenario, const ModelDef& model) {
   return absl::OkStatus();
 }
 
-// The version, trained as any client would that knew of no algorithm, is measured as each one's own.
+// Fine-tunes the version by plain training and measures the result as each client's personal model.
 Status FineTune(const Scenario& scenario, const ModelDef& model, const ModelLayout& layout, Composition& composition) {
   if (!composition.personal.empty() || layout.elements(Segment::kLocal) > 0) {
     return InvalidArgument(

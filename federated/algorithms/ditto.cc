@@ -1,10 +1,10 @@
-// Ditto (Li et al. 2021, arXiv:2012.04221, algorithm 1): federated averaging, beside which each client k learns a model
-// of its own, v_k, that stays near the shared one. With w^t the model that a task began with (equation 1 and line 9),
+// Ditto (Li et al. 2021, arXiv:2012.04221, algorithm 1): federated averaging in which each client k also learns a
+// personal model v_k that stays near the shared one. With w^t the model at a task's start (equation 1 and line 9),
 //
 //   min over v_k:  F_k(v_k) + (lambda / 2) · ‖v_k − w*‖²,    so    v_k ← v_k − η · (∇F_k(v_k) + lambda · (v_k − w^t))
 //
-// for as many steps as the shared model takes. v_k never leaves its client, who begins it as the model of its first
-// task. The shared model is federated averaging's, to the bit, whatever lambda is.
+// for as many steps as the shared model takes. v_k never leaves its client; it starts as the model of the client's
+// first task. The shared model is federated averaging's, to the bit, for every lambda.
 #include "federated/algorithms/algorithm.h"
 
 namespace rivulet {

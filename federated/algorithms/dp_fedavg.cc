@@ -1,18 +1,18 @@
-// DP-FedAvg (McMahan et al. 2018, arXiv:1710.06963, algorithm 1): federated averaging whose models say little of any
-// one client. A client's change Δ_k = w_k − w is clipped to the norm S = privacy.clip before it leaves it (flat
-// clipping), and all count the same. Their sum is divided by no number that depends on who reported, but by the K
-// updates that a version plans: the paper's estimator f̃_f with w_k = 1 and qW = K. So one client moves the mean by S /
-// K at most, and the server adds noise of z = noise_multiplier times that:
+// DP-FedAvg (McMahan et al. 2018, arXiv:1710.06963, algorithm 1): federated averaging with client-level differential
+// privacy. A client's change Δ_k = w_k − w is clipped to the norm S = privacy.clip before it is sent (flat clipping),
+// and all clients have the same weight. The sum is divided by the planned number of updates K, not by a number that
+// depends on reports: the paper's estimator f̃_f with w_k = 1 and qW = K. So one client moves the mean by at most S /
+// K, and the server adds noise of z = noise_multiplier times that:
 //
 //   w ← w + server.learning_rate · ( (1/K) · Σ_k Δ_k · min(1, S / ‖Δ_k‖) + N(0, (z · S / K)²) )
 //
-// The noise is an exact discrete Gaussian on the integer sums (federated/privacy/sum_noise.h), of z times the norm that
-// one rounded update has at most. Without clip and noise, and with an update of each planned client, it is federated
-// averaging with uniform weights, to the bit. The paper draws each client with a probability: selection.name =
+// The noise is an exact discrete Gaussian on the integer sums (federated/privacy/sum_noise.h), of z times the largest
+// norm of a rounded update. Without clip and noise, and with an update of each planned client, it is federated
+// averaging with uniform weights, to the bit. The paper selects each client with a probability: selection.name =
 // "poisson". With clip_quantile the clip follows a quantile of the updates' norms (Andrew et al. 2021,
-// arXiv:1905.03871): a number that goes with each task, and moves by one more noised word of the sums. The coordinator
-// accounts for the rounds (coordinator/run_privacy.h). The models alone are private: the
-// server and its history see what each client reports.
+// arXiv:1905.03871): it is a number of each task, and one more noised word of the sums adjusts it. The coordinator
+// accounts for the rounds (coordinator/run_privacy.h). Only the models are private: the server and its history contain
+// each client's report.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -33,11 +33,11 @@ namespace {
 
 constexpr char kSecure[] = "secure", kSeeded[] = "seeded";
 constexpr char kCentral[] = "central", kDistributed[] = "distributed", kLocal[] = "local";
-// Whole numbers of units that float32 holds, and the deviations beyond which a value of noise is never drawn.
+// Bits of whole units that float32 holds, and the number of deviations beyond which noise is never drawn.
 constexpr int kUnitBits = 23;
 constexpr double kReachInDeviations = 12;
-// A discrete Laplace is beyond so many scales once in 10^17, and its value is then moved to the end of the range. A
-// clip of fewer units would be too coarse. A multiplier below the least spends more than epsilon 200 a round.
+// A discrete Laplace exceeds so many scales once in 10^17; the value is then clamped to the range. A clip of fewer
+// units would be too coarse. A multiplier below the least would spend more than epsilon 200 a round.
 constexpr double kReachInScales = 40, kLeastLocalMultiplier = 0.01;
 constexpr int64_t kLeastClipUnits = 16;
 
@@ -118,7 +118,7 @@ double NormOf(const std::vector<double>& values) {
   return std::sqrt(std::inner_product(values.begin(), values.end(), values.begin(), 0.0));
 }
 
-// What would make the noise a smaller multiple than it says, or the model useless.
+// Refuses settings that would make the noise smaller than stated, or the model useless.
 Status CheckNoise(const AlgorithmContext& context) {
   const Scenario& scenario = context.scenario;
   if (scenario.privacy.clip == 0) {
@@ -151,7 +151,7 @@ Status CheckNoise(const AlgorithmContext& context) {
   return absl::OkStatus();
 }
 
-// What adaptive clipping cannot be combined with, each by its key.
+// Refuses, by key, settings that cannot be combined with adaptive clipping.
 Status CheckAdaptive(const AlgorithmContext& context) {
   const Scenario& scenario = context.scenario;
   const auto with = [](const std::string& key, const std::string& reason) {
@@ -180,7 +180,7 @@ Status CheckAdaptive(const AlgorithmContext& context) {
   return absl::OkStatus();
 }
 
-// Deviation of the noise in the sum of +-1: twice that of the paper's sum of b - 1/2.
+// Deviation of the noise in the sum of ±1: twice that of the paper's sum of b - 1/2.
 double CountDeviation(const AlgorithmContext& context) {
   const double stddev = context.settings.number("clip_count_stddev");
   return 2 * (stddev > 0 ? stddev : static_cast<double>(context.scenario.server.clients_per_round) / 20);
@@ -207,12 +207,12 @@ Status ClipAdaptively(const AlgorithmContext& context, Composition& composition)
       deviation / 2, z, std::max(z, 0.25) / 2);
 }
 
-// Honest clients in the smallest sum that can be revealed: the promise rests on their noise together.
+// Honest clients in the smallest sum that can be revealed: privacy rests on their joint noise.
 int64_t LeastHonest(const SecureConfig& secure) {
   return secure.protocol == "arithmetic" ? secure.min_survivors : secure.least_sum;
 }
 
-// Noise of each client, sized for the smallest sum. The part's range leaves room for it, so no word wraps around.
+// Configures noise by each client, sized for the smallest sum. The part's range includes it, so no word wraps around.
 Status LetClientsAddNoise(const AlgorithmContext& context, Composition& composition) {
   const Scenario& scenario = context.scenario;
   const auto refuse = [](std::string_view reason) {
@@ -262,9 +262,9 @@ Status LetClientsAddNoise(const AlgorithmContext& context, Composition& composit
   return absl::OkStatus();
 }
 
-// The multiplier of Gaussian noise that spends, with one client exchanged, at least what pure epsilon does: the
-// trade-off curve of the Gaussian goes through the corner of that of epsilon, and is convex (Liu et al. 2022,
-// arXiv:2210.09269). Ledgers of sites add up such multipliers.
+// The multiplier of Gaussian noise that spends, for one exchanged client, at least as much as pure epsilon: the
+// Gaussian's trade-off curve passes through the corner of epsilon's curve, and is convex (Liu et al. 2022,
+// arXiv:2210.09269). Sites' privacy ledgers add up such multipliers.
 double GaussianMultiplierOf(double epsilon) {
   const double corner = 1 / (1 + std::exp(epsilon));  // P[N(0, 1) < -mu / 2], mu of the whole difference
   double low = 0, high = 100;
@@ -275,8 +275,8 @@ double GaussianMultiplierOf(double epsilon) {
   return 2 / high;
 }
 
-// Noise of each client that protects its update from everybody who reads it. Nothing else that tells of its data may
-// leave it.
+// Configures noise by each client that protects its update from every reader. The client must send nothing else that
+// depends on its data.
 Status LetClientsProtectThemselves(const AlgorithmContext& context, Composition& composition) {
   const Scenario& scenario = context.scenario;
   const auto refuse = [](std::string_view reason) {
@@ -318,7 +318,7 @@ Status LetClientsProtectThemselves(const AlgorithmContext& context, Composition&
   noise.laplace_scale = static_cast<int64_t>(std::ceil(noise.multiplier * static_cast<double>(noise.clip_units)));
   const double epsilon = 2 * static_cast<double>(noise.clip_units) / static_cast<double>(noise.laplace_scale);
   noise.claimed = GaussianMultiplierOf(epsilon);
-  noise.sampling_rate = 1;  // who reads an update knows whose it is
+  noise.sampling_rate = 1;  // readers of an update know its client
   composition.aggregation.parts[0].value_bits = reach_bits;
   for (PassBuilder& pass : composition.passes) pass.reports.clear();
   return absl::OkStatus();
@@ -336,7 +336,7 @@ StatusOr<Composition> DpFedAvg(const AlgorithmContext& context) {
   if (adaptive) RIVULET_RETURN_IF_ERROR(ClipAdaptively(context, composition));
   if (z == 0) return composition;
   RIVULET_RETURN_IF_ERROR(CheckNoise(context));
-  // Sums as fine as exact noise takes; a coarser setting stays.
+  // The finest sums that exact noise allows; a coarser setting is kept.
   PartSpec& delta = composition.aggregation.parts[0];
   const int64_t bands = context.settings.integer("bands"), separation = SeparationOf(scenario);
   if (separation < bands) {
@@ -345,7 +345,7 @@ StatusOr<Composition> DpFedAvg(const AlgorithmContext& context) {
         "= {} or more, so that noise of one client's versions is independent",
         bands, bands);
   }
-  const double clip = adaptive ? 1 : scenario.privacy.clip;  // of what is sent
+  const double clip = adaptive ? 1 : scenario.privacy.clip;  // of the values that are sent
   const double of_sums = adaptive ? privacy::UpdateMultiplierFor(z, CountDeviation(context)) : z;
   const int finest = privacy::MostFractionBits(of_sums, clip, bands);
   const int count_bits = std::bit_width(static_cast<uint64_t>(MostUpdatesOf(scenario) - 1));

@@ -1,5 +1,5 @@
-// Federated averaging by a function of one's own in place of the mean: `--aggregate MODULE:FUNCTION`, or
-// rivulet.simulate(aggregate=f). For research on aggregation, where a rule in C++ is too far.
+// Federated averaging with a user's function instead of the mean: `--aggregate MODULE:FUNCTION`, or
+// rivulet.simulate(aggregate=f). For research on aggregation without writing C++.
 #include "federated/aggregation/external.h"
 
 #include "federated/algorithms/algorithm.h"

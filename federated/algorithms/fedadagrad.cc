@@ -1,5 +1,5 @@
-// FedAdagrad (Reddi et al. 2021, arXiv:2003.00295, algorithm 2): the server takes a step of Adagrad with the mean of
-// the changes, so that a parameter's steps become the shorter, the more it has moved:
+// FedAdagrad (Reddi et al. 2021, arXiv:2003.00295, algorithm 2): the server takes an Adagrad step with the mean of the
+// changes, so that a parameter's steps become shorter the more it has moved:
 //
 //   m ← beta1·m + (1 − beta1)·d,  v ← v + d²,  w ← w + server.learning_rate · m / (√v + tau)
 #include "federated/algorithms/algorithm.h"

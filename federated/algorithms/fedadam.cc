@@ -1,5 +1,5 @@
-// FedAdam (Reddi et al. 2021, arXiv:2003.00295, algorithm 2): clients train as in federated averaging, and what is done
-// with the mean of their changes is a step of Adam on the server, whose moments last from round to round:
+// FedAdam (Reddi et al. 2021, arXiv:2003.00295, algorithm 2): clients train as in federated averaging, and the server
+// takes an Adam step with the mean of their changes. Its moments are kept from round to round:
 //
 //   m ← beta1·m + (1 − beta1)·d,  v ← beta2·v + (1 − beta2)·d²,  w ← w + server.learning_rate · m / (√v + tau)
 //

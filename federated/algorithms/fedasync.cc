@@ -1,20 +1,20 @@
-// FedAsync (Xie et al. 2019, arXiv:1903.03934, algorithm 1): nobody is waited for, and what comes is mixed into the
-// model at once. A client that began with w^τ minimises (its line "local update")
+// FedAsync (Xie et al. 2019, arXiv:1903.03934, algorithm 1): the server waits for no client and mixes each update into
+// the model at once. A client that started from w^τ minimises (line "local update" of the paper)
 //
 //   g(x; w^τ) = F_k(x) + (rho / 2) · ‖x − w^τ‖²
 //
-// and sends the model x that it came to, of which the server makes, by its staleness t − τ,
+// and sends the resulting model x. By its staleness t − τ, the server computes
 //
 //   w ← (1 − α_t) · w + α_t · x,    α_t = α · s(t − τ),    s(τ) = 1 / (1 + τ)^a
 //
-// with α = server.learning_rate and a = server.staleness_exponent: the paper's polynomial, and with a = 0 its constant.
-// The paper's server takes updates one by one: server.clients_per_round = 1; where several make a version, their mean
-// by staleness is mixed in, by the mean of what they count. A model is what travels, and not what changed: unlike
-// FedBuff's, an update that is late draws the model back to where its client began, and so may not be cut short or
-// down.
+// with α = server.learning_rate and a = server.staleness_exponent: the paper's polynomial, and for a = 0 its constant.
+// The paper's server takes updates one by one: server.clients_per_round = 1. With several updates per version, it
+// mixes in their staleness-weighted mean, by the mean of their weights. Clients send models, not changes: unlike in
+// FedBuff, a late update pulls the model back to the client's starting point. So updates must not be sparsified or
+// clipped.
 //
-// With server.base = "committed" nobody is late, and with rho = 0 it is federated averaging with uniform weights: to
-// the bit where sums round nothing of a model (server.value_bits).
+// With server.base = "committed" no update is late, and with rho = 0 it is federated averaging with uniform weights: to
+// the bit if sums do not round the model's values (server.value_bits).
 #include "federated/algorithms/algorithm.h"
 
 namespace rivulet {

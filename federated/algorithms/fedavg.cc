@@ -1,5 +1,5 @@
 // Federated averaging (McMahan et al. 2017, arXiv:1602.05629, algorithm 1): each round a uniform cohort trains the
-// model on its own data, and the mean of what changed, weighted by examples, is added to it:
+// model on its own data, and the server adds the mean of the changes, weighted by examples, to the model:
 //
 //   w ← w + server.learning_rate · Σ_k (n_k / n) · (w_k − w)
 #include "federated/algorithms/algorithm.h"

@@ -1,9 +1,9 @@
-// FedBN (Li et al. 2021, arXiv:2102.07623, algorithm 1): where clients see the same things differently (another
-// scanner, another light), each keeps its own batch normalisations, with their running statistics, and all else is
-// averaged. A client's model is the version with its own normalisations, and is measured as that.
+// FedBN (Li et al. 2021, arXiv:2102.07623, algorithm 1): for clients with different feature distributions (another
+// scanner, another light). Each keeps its own batch normalisations with their running statistics, and all else is
+// averaged. A client's model is the version with its own normalisations, and is measured as such.
 //
-// It is federated averaging of a model whose normalisations model.personal names, and refuses one with statistics that
-// are averaged. In its first version all else is federated averaging's, to the bit.
+// It is federated averaging of a model with its normalisations in model.personal. It refuses models whose statistics
+// would be averaged. In the first version, all else equals federated averaging to the bit.
 #include "federated/algorithms/personal.h"
 
 namespace rivulet {

@@ -1,11 +1,11 @@
-// FedBuff (Nguyen et al. 2022, arXiv:2106.06639, algorithm 1): nobody is waited for. server.in_flight clients train at
-// a time, each from the newest model when it was asked; as soon as one has ended another is asked, and whenever K =
-// server.clients_per_round updates have come they make a version, whatever versions they started from. An update that
-// is τ versions late counts s(τ), and the sum is divided by K and not by the weights, so that it also moves less:
+// FedBuff (Nguyen et al. 2022, arXiv:2106.06639, algorithm 1): asynchronous training. server.in_flight clients train at
+// a time, each from the newest model at its start; when one ends, the next is asked. Every K = server.clients_per_round
+// updates make a version, from whichever versions they started. An update that is τ versions late has the weight s(τ),
+// and the sum is divided by K instead of the weights, so late updates also move the model less:
 //
 //   w ← w + server.learning_rate · (1 / K) · Σ_k s(τ_k) · (w_k − w^{t − τ_k}),    s(τ) = 1 / (1 + τ)^a
 //
-// with a = server.staleness_exponent. With server.base = "committed" nobody is late, and it is federated averaging
+// with a = server.staleness_exponent. With server.base = "committed" no update is late, and it is federated averaging
 // with uniform weights, to the bit.
 #include "federated/algorithms/algorithm.h"
 

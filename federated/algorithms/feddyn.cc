@@ -1,10 +1,10 @@
-// FedDyn (Acar et al. 2021, arXiv:2111.04263, algorithm 1): a regulariser of each client's own, which moves with what
-// the client has learned, so that the clients' optima and everybody's become one. Client k minimises from w^t
+// FedDyn (Acar et al. 2021, arXiv:2111.04263, algorithm 1): each client has a dynamic regulariser that follows its
+// training, so that the clients' optima and the global optimum become one. Client k minimises from w^t
 //
 //   F_k(w) − ⟨h_k, w⟩ + (alpha / 2) · ‖w − w^t‖²,    h_k ← h_k − alpha · (w_k − w^t)
 //
-// where h_k, kept from task to task, is the gradient of F_k where its last task ended; of a cohort P of m clients the
-// server makes (federated/server_optimizers/dyn.cc)
+// where h_k is kept from task to task: the gradient of F_k at the end of its last task. From a cohort P of m clients,
+// the server computes (federated/server_optimizers/dyn.cc)
 //
 //   h ← h − (alpha / m) · Σ_{k ∈ P} (w_k − w^t),    w ← w^t + Σ_{k ∈ P} (w_k − w^t) / |P| − h / alpha
 //

@@ -1,17 +1,17 @@
-// Federated evaluation (Bonawitz et al. 2019, arXiv:1902.01046, whose tasks train or evaluate): a version is measured
-// where the data lies. Each client k of a cohort of its own runs the model over its n_k examples and changes
-// nothing; what it sends are numbers, which are summed exactly:
+// Federated evaluation (Bonawitz et al. 2019, arXiv:1902.01046, whose tasks train or evaluate): measures a version on
+// the clients' data. Each client k of a separate cohort runs the model over its n_k examples and changes nothing. It
+// sends numbers, which are summed exactly:
 //
 //   loss = Σ_k n_k · loss_k / Σ_k n_k,    rate = Σ_k right_k / Σ_k total_k
 //
-// A metric that is the mean of truths is a rate and is counted. One of counts, such as a histogram, sends each count,
-// and these are added up. Every other is a mean over examples, as the loss is. The version itself hears nothing of it:
-// a run with it and one without have the same models, to the bit.
+// A metric that is the mean of truth values is a rate and is counted. A metric of counts, such as a histogram, sends
+// each count, and these are added. Every other metric is a mean over examples, as the loss is. Measuring does not
+// affect training: runs with and without it have the same models, to the bit.
 //
-// Where clients have models of their own, a client measures its own over the same examples beside the shared one, as it
-// was when the version was made: what it kept of its last task that is in this version or an earlier one, whatever it
-// has trained since. A client that was in none has the model that it would begin with: the shared one, and first values
-// of the layers that are its alone.
+// Clients with personal models also measure these, over the same examples as the shared model, in their state when the
+// version was made: the state kept from the client's last task in this version or an earlier one, regardless of later
+// training. A client without such a task has the model with which it would start: the shared one, and initial values of
+// its personal layers.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -26,8 +26,8 @@
 namespace rivulet {
 namespace {
 
-// How many truths there are and how many of them are true, as nodes "<rate>/right" and "<rate>/total" of the graph of
-// the loss: float32, which counts a batch exactly.
+// Adds the number of truth values and of true ones as nodes "<rate>/total" and "<rate>/right" to the graph of the loss:
+// float32, which counts a batch exactly.
 void CountTruths(const Scope& scope, Output truths, const std::string& rate) {
   const Output all = scope.Const(Tensor::Of<int32_t>({1}, {-1}));
   const Output ones =
@@ -37,12 +37,12 @@ void CountTruths(const Scope& scope, Output truths, const std::string& rate) {
   scope.Op("Cast", {scope.Op("Size", {ones})}, {{"DstT", DType::kFloat32}}, rate + "/total");
 }
 
-// Each count as a node's output "<counts>:i".
+// Makes each count an output of a node "<counts>:i".
 void TakeApart(const Scope& scope, Output counts, int64_t size, const std::string& name) {
   scope.Op("Unpack", {counts}, {{"num", size}, {"axis", int64_t{0}}}, name);
 }
 
-// Of the model over `buffer`; what it reports is called after `scope`.
+// The pass that measures the model over `buffer`; names of its reports start with `scope_name`.
 StatusOr<LocalPass> Measuring(const ModelDef& model, const std::string& buffer, const std::string& scope_name,
                               int64_t batch_size) {
   LocalPass pass;
@@ -52,7 +52,7 @@ StatusOr<LocalPass> Measuring(const ModelDef& model, const std::string& buffer, 
   pass.shuffle = false;
   pass.batch_size = batch_size;
   pass.scalars.push_back({scope_name + "/loss", model.eval_loss});
-  if (!model.has_graph()) {  // what clients measure by means of their own is a mean over examples
+  if (!model.has_graph()) {  // external measurements are means over examples
     pass.models.clear();
     for (const auto& metric : model.metrics)
       pass.scalars.push_back({fmt::format("{}/{}", scope_name, metric.first), ""});

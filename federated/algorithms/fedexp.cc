@@ -1,9 +1,9 @@
-// FedExP (Jhunjhunwala et al. 2023, arXiv:2301.09604, algorithm 1): the server's step is extrapolated by as much as the
-// clients' changes disagree, which is how projections onto many convex sets are sped up:
+// FedExP (Jhunjhunwala et al. 2023, arXiv:2301.09604, algorithm 1): extrapolates the server's step according to how
+// much the clients' changes disagree, a technique that accelerates projections onto many convex sets:
 //
 //   w ← w + server.learning_rate · max(1, Σ_k p_k ‖Δ_k‖² / (2 (‖d‖² + epsilon))) · d,    d = Σ_k p_k Δ_k
 //
-// The paper's p_k is uniform (server.weights). With an epsilon beyond all norms it is federated averaging, to the bit.
+// In the paper p_k is uniform (server.weights). With a very large epsilon it is federated averaging, to the bit.
 #include "federated/aggregation/measured_scalar.h"
 #include "federated/algorithms/algorithm.h"
 

@@ -1,11 +1,11 @@
-// FedNova (Wang et al. 2020, arXiv:2007.07481, equation 7): clients that take more steps than others would pull the
-// model to an optimum of their own. Each change is divided by its number of steps τ_k, and the mean of these multiplied
-// by how many steps were taken in the mean, τ_eff:
+// FedNova (Wang et al. 2020, arXiv:2007.07481, equation 7): clients with more steps than others would pull the model to
+// their own optimum. Each change is divided by its number of steps τ_k, and the mean of the quotients is multiplied by
+// the mean number of steps, τ_eff:
 //
 //   w ← w + server.learning_rate · τ_eff · Σ_k p_k (w_k − w) / τ_k,    τ_eff = Σ_k p_k τ_k
 //
-// with p_k = n_k / n, or uniform by server.weights. That is for plain steps of SGD, whose ‖a_k‖_1 is τ_k. Where all
-// take one number of steps it is federated averaging: to the bit where that is a power of two and sums lose nothing.
+// with p_k = n_k / n, or uniform by server.weights. This holds for plain SGD, where ‖a_k‖_1 is τ_k. If all clients take
+// one number of steps, it is federated averaging: to the bit if that is a power of two and sums round nothing.
 #include "federated/algorithms/algorithm.h"
 #include "federated/plan/learning_rate.h"
 

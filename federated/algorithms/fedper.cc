@@ -1,6 +1,6 @@
-// FedPer (Arivazhagan et al. 2019, arXiv:1912.00818, algorithms 1 and 2): the base layers of the model are everybody's
-// and averaged, the personalisation layers each client's own: model.personal, which never leaves its client. All are
-// trained together. It is federated averaging of a model with such layers, and refuses one without.
+// FedPer (Arivazhagan et al. 2019, arXiv:1912.00818, algorithms 1 and 2): the base layers of the model are shared and
+// averaged. Personalisation layers (model.personal) belong to each client and never leave it. All are trained together.
+// It is federated averaging of a model with such layers, and refuses models without.
 #include "federated/algorithms/personal.h"
 
 namespace rivulet {

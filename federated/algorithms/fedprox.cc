@@ -1,10 +1,10 @@
-// FedProx (Li et al. 2020, arXiv:1812.06127, algorithm 2): federated averaging whose clients stay near the model that
-// they were given. From w^t a client does not minimise its loss F_k alone, but (equation 2)
+// FedProx (Li et al. 2020, arXiv:1812.06127, algorithm 2): federated averaging whose clients stay near the received
+// model. From w^t a client minimises, instead of its loss F_k alone (equation 2),
 //
 //   h_k(w; w^t) = F_k(w) + (mu / 2) · ‖w − w^t‖²,    so    ∇h_k = ∇F_k(w) + mu · (w − w^t)
 //
-// by as much local work as it can do: here client.epochs. mu = 0 is federated averaging. With mu_step the server moves
-// mu from version to version, as the loss goes (federated/numbers/adaptive_mu.cc).
+// by local work of client.epochs; the paper lets each client do a different amount. mu = 0 is federated averaging. With
+// mu_step the server changes mu from version to version, following the loss (federated/numbers/adaptive_mu.cc).
 #include "federated/algorithms/algorithm.h"
 
 namespace rivulet {

@@ -1,11 +1,11 @@
-// FedRep (Collins et al. 2021, arXiv:2102.07078, algorithm 1): a representation φ that all share, and on it a head of
-// each client's own, h_k: model.personal, which never leaves its client. A client learns its head first, with the
-// representation as it was given, and then the representation for that head:
+// FedRep (Collins et al. 2021, arXiv:2102.07078, algorithm 1): a shared representation φ, and for each client a
+// personal head h_k (model.personal) that never leaves it. A client first trains its head with the received
+// representation, and then the representation for that head:
 //
 //   h_k ← h_k − η ∇_h F_k(φ, h_k),  head_epochs times over its data
 //   φ_k ← φ_k − η ∇_φ F_k(φ_k, h_k),  client.epochs times
 //
-// and the server averages what becomes of φ.
+// and the server averages the resulting φ_k.
 #include "federated/algorithms/personal.h"
 
 namespace rivulet {
@@ -19,8 +19,8 @@ Setting HeadEpochs() {
   return epochs;
 }
 
-// The gradient of what is shared, which flat vectors begin with, or of what is the client's own; of the rest zeros. An
-// optimiser of any kind leaves alone what has never had another gradient.
+// The gradient of the shared variables, which are first in flat vectors, or of the client's own; zeros elsewhere. No
+// optimiser changes elements whose gradients have always been zero.
 LocalGradient GradientOf(bool own, const ModelLayout& layout) {
   const auto shared = static_cast<int32_t>(layout.segment_offset(Segment::kLocal) / sizeof(float));
   return [own, shared](FlatScope& f) {

@@ -1,5 +1,5 @@
-// FedSGD (McMahan et al. 2017, arXiv:1602.05629, section 2): federated averaging with E = 1 and B = ∞, so that a client
-// takes one step with the gradient of all its examples, and the mean of the models is a step with the gradient of all:
+// FedSGD (McMahan et al. 2017, arXiv:1602.05629, section 2): federated averaging with E = 1 and B = ∞. Each client
+// takes one step with the gradient of all its examples, so the mean of the models is a step with the overall gradient:
 //
 //   w ← w − server.learning_rate · client.optimizer.learning_rate · Σ_k (n_k / n) · ∇F_k(w)
 //

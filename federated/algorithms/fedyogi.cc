@@ -1,5 +1,5 @@
-// FedYogi (Reddi et al. 2021, arXiv:2003.00295, algorithm 2): FedAdam whose mean of squares changes by no more than the
-// new square is large, so that a round of small changes does not soon make the steps after it long:
+// FedYogi (Reddi et al. 2021, arXiv:2003.00295, algorithm 2): FedAdam with a mean of squares that changes by at most
+// the new square, so that a round of small changes does not quickly lengthen later steps:
 //
 //   m ← beta1·m + (1 − beta1)·d,  v ← v − (1 − beta2)·d²·sign(v − d²),  w ← w + server.learning_rate · m / (√v + tau)
 //

@@ -1,7 +1,7 @@
-// RFA (Pillutla et al. 2022, arXiv:1912.13445, algorithms 1 and 2): the model moves to the point whose distances to the
-// clients' models add up to the least, which fewer than half of them cannot pull away. It is found by Weiszfeld's
-// algorithm with a bound below what it divides by. With iterations = 0 it is federated averaging with uniform weights,
-// to the bit.
+// RFA (Pillutla et al. 2022, arXiv:1912.13445, algorithms 1 and 2): the model moves to the point with the least
+// sum of distances to the clients' models, which a minority cannot pull away. Weiszfeld's algorithm finds it,
+// with a lower bound on its divisors. With iterations = 0 it is federated averaging with uniform weights, to the
+// bit.
 #include "federated/algorithms/robust.h"
 
 namespace rivulet {

@@ -1,20 +1,20 @@
 // IFCA (Ghosh et al. 2020, arXiv:2006.04088, algorithm 1 with model averaging) and HypCluster (Mansour et al. 2020,
-// arXiv:2002.10619): several models, for groups of clients that nobody knows beforehand. Each client k takes the one
-// that is best on its own examples, trains it, and counts towards that one alone:
+// arXiv:2002.10619): several models, for groups of clients that are not known beforehand. Each client k chooses the
+// model with the least loss on its own examples, trains it, and contributes to that one alone:
 //
 //   j_k = argmin_j F_k(w_j),    K_j = {k: j_k = j},
 //   w_j ← w_j + server.learning_rate · Σ_{k ∈ K_j} p_k · (w_k − w_j) / Σ_{k ∈ K_j} p_k
 //
-// with p_k = 1 (IFCA) or p_k = n_k (HypCluster). Of models that are equally good a client takes the first. One that
-// nobody chose stays as it is. They begin with first values of their own, drawn apart (w_0 is what the run's seed gives
-// any algorithm): clients who begin by finding one of them best for all leave the others alone, and another run.seed
-// may part them. With clusters = 1 it is federated averaging, to the bit.
+// with p_k = 1 (IFCA) or p_k = n_k (HypCluster). Among equally good models a client takes the first. A model that no
+// client chose is unchanged. The models have different random initial values (w_0 has those of run.seed under any
+// algorithm). If all clients find one model best at the start, the others are never trained; another run.seed may avoid
+// that. With clusters = 1 it is federated averaging, to the bit.
 //
-// The first model is the run's, and measured as such; the others lie beside it on the server
-// (federated/server_optimizers/clusters.cc) and are broadcast with it. A pass looks at the examples with all of them at
-// once, and its end writes which is best (`declared/cluster`), and trains on from that one. Which part of its update a
-// client sends follows from that number (PartSpec::only_where), so that what others chose is neither sent nor diluted.
-// Clients measure a version with the model that they would choose.
+// The first model is the run's, and measured as such; the server stores the others beside it
+// (federated/server_optimizers/clusters.cc) and broadcasts them with it. A pass evaluates all models on the examples;
+// at its end it writes the best one's index (`declared/cluster`), and training continues with that model. The index
+// also decides which part of its update a client sends (PartSpec::only_where), so other models' parts are neither sent
+// nor diluted. Clients measure a version with the model that they would choose.
 #include <string>
 #include <vector>
 
@@ -61,7 +61,7 @@ Status CheckClusters(const AlgorithmContext& context) {
   return absl::OkStatus();
 }
 
-// All of a client's examples, with every model; then params are the best one's.
+// Evaluates every model on all of a client's examples, and then sets params to the best one.
 PassBuilder Choose(int64_t clusters) {
   PassBuilder choose;
   choose.models = {{.buffer = "base_params"}};

@@ -1,7 +1,7 @@
-// Krum and Multi-Krum (Blanchard et al. 2017, arXiv:1703.02757, section 4): updates of honest clients lie near each
-// other. Of K updates of which f may be wrong, Krum takes the one that is nearest to its K − f − 2 nearest others, and
-// Multi-Krum averages the K − f best. With byzantine = 0 Multi-Krum is federated averaging with uniform weights, to the
-// bit.
+// Krum and Multi-Krum (Blanchard et al. 2017, arXiv:1703.02757, section 4): updates of honest clients are close to
+// each other. Of K updates, f may be malicious. Krum takes the one closest to its K − f − 2 nearest others, and
+// Multi-Krum averages the K − f best. With byzantine = 0 Multi-Krum is federated averaging with uniform weights, to
+// the bit.
 #include "federated/algorithms/robust.h"
 
 namespace rivulet {

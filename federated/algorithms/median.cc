@@ -1,6 +1,6 @@
-// Federated averaging with a median (Yin et al. 2018, arXiv:1803.01498, algorithm 1 with option I, whose clients take a
-// step of their own instead of sending one gradient): each coordinate moves by what half of the clients wanted at
-// least. It is `trimmed_mean` of the largest trim, to the bit.
+// Federated averaging with a median (Yin et al. 2018, arXiv:1803.01498, algorithm 1 with option II, in which clients
+// take a step instead of sending one gradient): each coordinate moves by the median of the clients' changes. It equals
+// `trimmed_mean` with the largest trim, to the bit.
 #include "federated/algorithms/robust.h"
 
 namespace rivulet {

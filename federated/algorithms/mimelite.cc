@@ -1,16 +1,16 @@
 // MimeLite and Mime (Karimireddy et al. 2021, arXiv:2008.03606, algorithm 1, with SGD and momentum): clients' steps
-// have the server's momentum in them, which they are sent and do not change, so that each goes where all would go:
+// include the server's momentum, which they receive and keep constant, so that local steps follow the global direction:
 //
 //   y ← y − η · ((1 − beta) · g + beta · m),  from y = w
 //
-// MimeLite takes g = ∇F_k(y; batch), and Mime g = ∇F_k(y; batch) − ∇F_k(w; batch) + c, so that what a client's own data
-// are like is taken out of its steps. Before that each takes the gradient of all its examples at w, ∇F_k(w), of whose
-// mean ḡ the server makes m ← (1 − beta) · ḡ + beta · m (federated/server_optimizers/mimelite.cc).
+// MimeLite takes g = ∇F_k(y; batch), and Mime g = ∇F_k(y; batch) − ∇F_k(w; batch) + c, which removes the influence of a
+// client's own data from its steps. Before that, each client computes the gradient of all its examples at w, ∇F_k(w);
+// from the mean ḡ the server computes m ← (1 − beta) · ḡ + beta · m (federated/server_optimizers/mimelite.cc).
 //
-// The paper's c is the ḡ of the round's own clients, which they would have to wait for in the middle of it; here it is
-// that of the version before, one round late, and the first round, which has none, is MimeLite's. With beta = 0
-// MimeLite is federated averaging with uniform weights: to the bit where nothing is shuffled, as the pass for the
-// gradient has an order drawn too.
+// The paper's c is the ḡ of the round's own clients, who would have to wait for it within the round. Here it is that
+// of the previous version, one round late; the first round has none and is MimeLite's. With beta = 0 MimeLite is
+// federated averaging with uniform weights: to the bit if nothing is shuffled, because the gradient pass also draws an
+// order.
 #include "federated/algorithms/algorithm.h"
 
 namespace rivulet {
@@ -52,7 +52,7 @@ StatusOr<Composition> MimeOrLite(const AlgorithmContext& context, bool whole) {
       return f.Add(f.Scale(1 - beta, whole ? Corrected(f) : f.grads()), f.Scale(beta, f.Read(kServerMomentum)));
     };
   }
-  // One step that goes nowhere: its gradient is kept, and nothing of it taken.
+  // A pass that stores its gradient and does not change the model.
   PassBuilder look;
   look.epochs = 1;
   look.batch_size = kWholeBatch;

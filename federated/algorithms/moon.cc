@@ -1,15 +1,15 @@
-// MOON (Li et al. 2021, arXiv:2103.16257, algorithm 1): federated averaging whose clients learn to see what the model
-// they were given sees, and not what their own last one saw. For an example x with the representations z of the model
-// being trained, z_glob of the model that the task began with and z_prev of the client's own after its last task,
+// MOON (Li et al. 2021, arXiv:2103.16257, algorithm 1): federated averaging with a contrastive loss. It pulls a
+// client's representations towards the received model's and away from its last model's. For an example x with the
+// representations z of the model in training, z_glob of the received model and z_prev of the client's last one,
 //
 //   l_con = −log( e^(sim(z, z_glob) / τ) / (e^(sim(z, z_glob) / τ) + e^(sim(z, z_prev) / τ)) )           (equation 3)
 //         = log(1 + e^((sim(z, z_prev) − sim(z, z_glob)) / τ)),    sim(a, b) = a·b / (‖a‖ ‖b‖)
 //   l = l_sup(w; (x, y)) + mu · l_con(w; w_prev; w_glob; x)                                          (equations 4, 5)
 //
-// in the mean over a batch. The representation is what the model's last dense layer takes; the paper puts a projection
-// before that layer, which is for the model to have. A client's first task begins with z_prev = z_glob, where the
-// second term has no gradient; nor has it one where no model sees otherwise than another, because its one dense layer
-// takes the input. mu = 0 is federated averaging.
+// averaged over a batch. The representation is the input of the model's last dense layer; the paper's projection before
+// that layer must be part of the model. A client's first task starts with z_prev = z_glob, where the second term has no
+// gradient. It also has none if all models have equal representations, because the only dense layer takes the input. mu
+// = 0 is federated averaging.
 #include "federated/algorithms/algorithm.h"
 
 namespace rivulet {
@@ -17,7 +17,7 @@ namespace {
 
 constexpr char kGlobal[] = "global", kPrevious[] = "previous", kKept[] = "state/previous";
 constexpr char kRepresentation[] = "representation";
-// Under the roots, so that a representation of zeros has a direction, namely none, and finite gradients.
+// Added under the roots, so that a zero representation has similarity 0 and finite gradients.
 constexpr float kLeastSquare = 1e-16f;
 
 Setting Weight() {
@@ -33,7 +33,7 @@ Setting Temperature() {
   return temperature;
 }
 
-// Over the last axis.
+// Sum of products over the last axis.
 Output SumOfProducts(const Scope& scope, Output a, Output b) {
   return scope.Op("Sum", {scope.Op("Mul", {a, b}), scope.Const(Tensor::Of<int32_t>({1}, {-1}))});
 }

@@ -1,7 +1,7 @@
-// A bound on norms, at the server (Sun et al. 2019, arXiv:1911.07963, section 3.2): an update that is longer than
-// `bound` counts as if it were just as long, so that none moves the mean by more than bound / K, whatever its client
-// does; privacy.clip is what honest clients do themselves. It is centred clipping of one iteration. With a bound that
-// nothing exceeds it is federated averaging with uniform weights, to the bit.
+// Norm bounding at the server (Sun et al. 2019, arXiv:1911.07963, section 3.2): an update with a norm above `bound` is
+// scaled down to it, so that no client moves the mean by more than bound / K. In contrast, privacy.clip is applied by
+// honest clients themselves. It is centred clipping with one iteration. With a bound above all norms it is federated
+// averaging with uniform weights, to the bit.
 #include "federated/algorithms/robust.h"
 
 namespace rivulet {

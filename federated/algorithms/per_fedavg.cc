@@ -1,20 +1,20 @@
-// Per-FedAvg (Fallah et al. 2020, arXiv:2002.07948, algorithm 1), first order (its FO, section 5) and Hessian-free
-// (HF): a model from which each client comes to its own by one step of gradient descent,
+// Per-FedAvg (Fallah et al. 2020, arXiv:2002.07948, algorithm 1), first order (FO, section 5) and Hessian-free (HF): a
+// model from which each client reaches a good personal model by one step of gradient descent,
 //
 //   min over w:  (1 / K) · Σ_k F_k(w − alpha · ∇F_k(w))
 //
-// A local step takes two batches, D and D', each the next one of the client's:
+// A local step takes two consecutive batches of the client, D and D':
 //
 //   w̃ = w − alpha · ∇F_k(w; D),    w ← w − β · ∇F_k(w̃; D')
 //
-// with β = client.optimizer.learning_rate, which leaves out the factor I − alpha · ∇²F_k(w) of the gradient. With
-// hessian_step = δ a third batch D'' comes near it: with g = ∇F_k(w̃; D'),
+// with β = client.optimizer.learning_rate, which omits the factor I − alpha · ∇²F_k(w) of the gradient. With
+// hessian_step = δ a third batch D'' approximates that factor: with g = ∇F_k(w̃; D'),
 //
 //   w ← w − β · (g − alpha · (∇F_k(w + δ · g; D'') − ∇F_k(w − δ · g; D'')) / (2 · δ))
 //
-// Batches that are left over at the end are for nothing. With alpha = 0 every other batch is for nothing,
-// and the rest is federated averaging with uniform weights: to the bit where batches are whole and client.epochs twice
-// as many. evaluation.fine_tune_epochs measures what clients come to.
+// Remaining batches at the end have no effect. With alpha = 0 every other batch has no effect, and the rest is
+// federated averaging with uniform weights: to the bit if all batches are full and client.epochs is doubled.
+// evaluation.fine_tune_epochs measures the clients' personal models.
 #include "federated/algorithms/algorithm.h"
 #include "federated/plan/learning_rate.h"
 #include "federated/plan/number.h"
@@ -22,10 +22,10 @@
 namespace rivulet {
 namespace {
 
-// The model before the step that looks ahead; whether that was taken, 0 or 1.
+// The model before the look-ahead step; whether that step was taken, 0 or 1.
 constexpr char kBefore[] = "slots/0", kAhead[] = "scalars/0";
-// Hessian-free: the gradient ahead; the model as far against it as params are along it; of kAhead how many batches of a
-// step were seen.
+// Hessian-free: the gradient g at the look-ahead model; the model w − δ · g, while params has w + δ · g. kAhead then
+// counts the batches of a step that were seen.
 constexpr char kDirection[] = "slots/1", kAgainst[] = "slots/2";
 
 Setting InnerRate() {
@@ -45,7 +45,7 @@ Setting Probe() {
 
 Output AsFloat(FlatScope& f, Output number) { return f.scope().Op("Cast", {number}, {{"DstT", DType::kFloat32}}); }
 
-// `from`, or `to` where `which` is 1 and not 0.
+// Returns `from` if `which` is 0, and `to` if it is 1.
 Output Choose(FlatScope& f, Output which, Output from, Output to) {
   const Output other = f.scope().Op("Sub", {f.scope().Const(1.0f, "one"), which});
   return f.Add(f.scope().Op("Mul", {from, other}), f.scope().Op("Mul", {to, which}));
@@ -62,14 +62,14 @@ Status CheckPlainSteps(const ClientConfig& client) {
       "learning_rate above 0 and without weight_decay, clip_norm and clip_value, and no client.schedule");
 }
 
-// 1 where a number is this one, else 0.
+// 1 if `number` equals `which`, else 0.
 Output Is(FlatScope& f, Output number, double which) {
   return AsFloat(f, f.scope().Op("Equal", {number, Number(f.scope(), which)}));
 }
 
-// A local step of three batches, and what each leaves in params: by the first alpha ahead, where the second's gradient
-// g is; then as far as the probe along g, with another model as far against it; and by what the third says of both from
-// where it all began. The optimiser takes away what is given here times beta.
+// A local step of three batches. The first moves params by alpha against its gradient; there the second computes g.
+// Then params becomes w + δ · g, and another model w − δ · g. The third evaluates both, and params moves from w by the
+// result. The optimiser subtracts the value of pass.gradient times beta.
 void AddHessianFreeStep(double alpha, double beta, double probe, PassBuilder& pass) {
   pass.own = {.slots = 3, .scalars = 1};
   pass.models = {{}, {.prefix = "against", .buffer = kAgainst}};
@@ -100,8 +100,8 @@ StatusOr<Composition> PerFedAvg(const AlgorithmContext& context) {
   RIVULET_ASSIGN_OR_RETURN(Composition composition, FedAvg(context));
   PassBuilder& pass = composition.passes[0];
   pass.own = {.slots = 1, .scalars = 1};
-  // What the optimiser subtracts, times β: the first of two steps goes ahead by alpha, the second back to where that
-  // began and on by β from there.
+  // The optimiser subtracts this times β: the first of two steps moves ahead by alpha; the second returns to the start
+  // and moves from there by β times its gradient.
   pass.gradient = [alpha = context.settings.number("alpha"), beta = client.optimizer.learning_rate](FlatScope& f) {
     const Output params = f.params(), grads = f.grads(), before = f.Read(kBefore), now = f.Read(kAhead);
     const Output ahead = AsFloat(f, now);

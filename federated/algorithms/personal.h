@@ -7,7 +7,7 @@
 
 namespace rivulet {
 
-// INVALID_ARGUMENT: the model has none. `example`: a pattern of layers that this algorithm is made for.
+// INVALID_ARGUMENT: the model has no personal layers. `example`: a layer pattern that suits this algorithm.
 inline Status CheckPersonalLayers(const AlgorithmContext& context, std::string_view example = "dense3/*") {
   if (context.layout.elements(Segment::kLocal) > 0) return absl::OkStatus();
   return InvalidArgument(

@@ -1,14 +1,14 @@
-// q-FedAvg (Li et al. 2020, arXiv:1905.10497, algorithm 2): clients count the more, the worse the model is for them, so
-// that it becomes good for all rather than in the mean. With F_k = F_k(w) the loss of the model that a client was
-// given, Δ_k = w_k − w what its training changed, and L = 1 / client.optimizer.learning_rate, as the paper sets it,
+// q-FedAvg (Li et al. 2020, arXiv:1905.10497, algorithm 2): clients weigh more the higher their loss is, so that the
+// model serves all clients rather than their mean. With F_k = F_k(w) the loss of the received model on a client, Δ_k =
+// w_k − w its change, and L = 1 / client.optimizer.learning_rate, as the paper sets it,
 //
 //   w ← w + server.learning_rate · Σ_k F_k^q Δ_k / Σ_k (F_k^q + q L F_k^(q − 1) ‖Δ_k‖²)
 //
-// which is the paper's step with both its sums over L. Weights of many magnitudes are no whole numbers: the values
-// carry them (federated/mechanisms/fair.cc), and the sum of what they are divided by is declared. Sums have an absolute
-// resolution and a bound (server.value_bits), so losses are taken in units of one R for all clients of a version, which
-// the division takes out again: the largest training loss of the round before, and `reference` in the first
-// (federated/numbers/loss_reference.cc). Where tasks start from several versions, R is `reference` throughout. q = 0 is
+// which is the paper's step with both sums divided by L. Weights of very different magnitudes do not fit integers: the
+// values contain them (federated/mechanisms/fair.cc), and clients declare the terms of the divisor. Sums have an
+// absolute resolution and a bound (server.value_bits), so losses are divided by one R for all clients of a version,
+// which cancels out. R is the largest training loss of the previous round, and `reference` in the first
+// (federated/numbers/loss_reference.cc). If tasks start from several versions, R is always `reference`. q = 0 is
 // federated averaging with uniform weights, to the bit.
 #include "federated/algorithms/weighs_by_loss.h"
 

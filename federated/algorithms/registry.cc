@@ -9,7 +9,7 @@
 namespace rivulet {
 namespace {
 
-// Made at first use and never destroyed: registrations of other files run before main in an order that nobody knows.
+// Created at first use and never destroyed: registrations of other files run before main in an unspecified order.
 std::map<std::string, Algorithm, std::less<>>& AlgorithmsByName() {
   static auto* const algorithms = new std::map<std::string, Algorithm, std::less<>>;
   return *algorithms;

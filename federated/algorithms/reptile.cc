@@ -1,10 +1,10 @@
 // Reptile (Nichol et al. 2018, arXiv:1803.02999, section 3, the batched version): a model from which every client
-// learns its own task in a few steps. Tasks are clients, and with w_k what k steps from w came to,
+// learns its own task in a few steps. Tasks are clients, and with w_k the result of k steps from w,
 //
 //   w ← w + ε · (1 / K) · Σ_k (w_k − w),    ε = server.learning_rate
 //
-// It is federated averaging with uniform weights, to the bit; what makes it meta-learning is an ε below 1 and a cohort
-// of few clients.
+// It is federated averaging with uniform weights, to the bit; an ε below 1 and a cohort of few clients make it
+// meta-learning.
 #include "federated/algorithms/algorithm.h"
 
 namespace rivulet {

@@ -10,7 +10,7 @@
 
 namespace rivulet {
 
-// Every update counts the same: a weight would be a client's own claim.
+// All updates have the same weight, because weights would be the clients' own unverified claims.
 inline StatusOr<Composition> FedAvgBy(std::string rule, std::map<std::string, double> settings,
                                       const AlgorithmContext& context) {
   RIVULET_ASSIGN_OR_RETURN(Composition composition, FedAvg(context));

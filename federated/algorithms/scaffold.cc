@@ -1,15 +1,15 @@
-// SCAFFOLD (Karimireddy et al. 2020, arXiv:1910.06378, algorithm 1 with option II): clients whose data differ drift
-// apart as they train; each corrects its steps by what the mean of all clients' gradients, c, differs from its own,
-// c_i. Client i of a cohort S of N clients does K steps from y = x,
+// SCAFFOLD (Karimireddy et al. 2020, arXiv:1910.06378, algorithm 1 with option II): clients with different data drift
+// apart as they train. Each corrects its steps by the difference of the mean of all clients' gradients, c, and its own,
+// c_i. Client i of a cohort S of N clients takes K steps from y = x,
 //
 //   y ← y − η_l · (g_i(y) − c_i + c)                                                                    (equation 3)
 //   c_i⁺ ← c_i − c + (x − y) / (K · η_l),    Δy = y − x,    Δc = c_i⁺ − c_i              (equation 4, option II)
 //
-// and the server, whose c all clients are sent with the model (federated/server_optimizers/scaffold.cc),
+// and the server, which sends c with the model to all clients (federated/server_optimizers/scaffold.cc), computes
 //
 //   x ← x + η_g · Σ_{i ∈ S} Δy_i / |S|,    c ← c + Σ_{i ∈ S} Δc_i / N                                   (equation 5)
 //
-// Its first round, where all c are zero, is federated averaging with uniform weights.
+// Its first round, in which all c are zero, is federated averaging with uniform weights.
 #include "federated/algorithms/algorithm.h"
 #include "federated/plan/learning_rate.h"
 
@@ -18,7 +18,7 @@ namespace {
 
 constexpr char kServerVariate[] = "broadcast/c", kOwnVariate[] = "state/c", kChange[] = "update/dc";
 
-// Option II divides by the length of plain steps.
+// Option II divides by the length of plain SGD steps.
 Status CheckScaffold(const Scenario& scenario) {
   const OptimizerConfig& optimizer = scenario.client.optimizer;
   if (optimizer.kind != "sgd") {

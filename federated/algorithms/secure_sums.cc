@@ -10,28 +10,28 @@
 namespace rivulet {
 namespace {
 
-// A value of a clipped update is its clip at most, but for the rounding of its float32.
+// Relative excess of a clipped update's values over the clip, from float32 rounding.
 constexpr double kRounding = 0x1p-20;
-// Beyond so many deviations a value of noise is never drawn: once in 10^33.
+// Noise beyond so many deviations is never drawn: its probability is 10^-33.
 constexpr double kMostDeviations = 12;
 
-// The least power of two that no value of an update exceeds.
+// The smallest exponent of two that no value of an update exceeds.
 int ValueBits(double clip, double noise) {
   const double largest = clip * (1 + kRounding) * (1 + kMostDeviations * noise);
   return static_cast<int>(std::clamp(std::ceil(std::log2(largest)), -30.0, 31.0));
 }
 
-// Selectors that draw without knowing anything of clients' updates.
+// Whether the selector ignores clients' updates and reports.
 bool DrawsBlindly(const std::string& selector) {
   return selector == "uniform" || selector == "round_robin" || selector == "poisson" || selector == "spaced";
 }
 
-// A sum of fewer clients would have less of their noise than it is charged for.
+// A sum of fewer clients would contain less of their noise than the privacy accounting assumes.
 int64_t MinSurvivors(const Scenario& scenario, const Composition& composition) {
   return std::max(scenario.secure.min_survivors, composition.noise.contributors);
 }
 
-// A version is measured by a cohort of its own, whose figures are summed as updates are.
+// Checks the separate cohort that measures a version; its results are summed securely like updates.
 Status CheckMeasurements(const Scenario& scenario, int64_t min_survivors) {
   const EvaluationConfig& evaluation = scenario.evaluation;
   if (evaluation.federated_every == 0) return absl::OkStatus();
@@ -72,7 +72,7 @@ Status CheckGoesWithSecureSums(const Scenario& scenario, const Composition& comp
         "a mean",
         secure, scenario.algorithm.name, composition.aggregation.rule);
   }
-  // Adaptive clipping moves its number by a sum.
+  // Adaptive clipping adjusts its number from a sum alone.
   if (!composition.numbers.empty() && !composition.sent_in_clips) {
     return InvalidArgument("{} hides each client's loss, by which algorithm.name = \"{}\" steers; choose another",
                            secure, scenario.algorithm.name);
@@ -111,7 +111,7 @@ Status SetSecureSums(const Scenario& scenario, Composition& composition) {
   secure.max_colluding = scenario.secure.max_colluding;
   secure.drop_out = scenario.secure.drop_out;
   secure.least_sum = scenario.secure.least_sum;
-  // Exact noise on the sums takes no finer ones than its algorithm chose.
+  // With exact noise, the sums keep the algorithm's resolution.
   const int least = composition.noise.any() ? composition.aggregation.parts.at(0).value_bits : -30;
   const double clip = composition.sent_in_clips ? 1 : scenario.privacy.clip;
   for (PartSpec& part : composition.aggregation.parts) {

@@ -1,4 +1,4 @@
-// Secure sums for a composition. A scenario whose keys read single updates is refused by name.
+// Secure sums for a composition. Scenarios with keys that need single updates are refused by key name.
 #pragma once
 
 #include "engine/base/status.h"
@@ -7,8 +7,8 @@
 
 namespace rivulet {
 
-// Sets the aggregation's protocol and its parts' bounds, which follow from privacy.clip. No effect where privacy.secure
-// is "none". INVALID_ARGUMENT names the key that does not go with it.
+// Sets the aggregation's protocol and the bounds of its parts, which follow from privacy.clip. No effect if
+// privacy.secure is "none". INVALID_ARGUMENT names the key that cannot be combined with it.
 Status SetSecureSums(const Scenario& scenario, Composition& composition);
 
 }  // namespace rivulet

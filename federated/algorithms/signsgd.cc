@@ -1,11 +1,11 @@
-// SignSGD with majority vote (Bernstein et al. 2018, arXiv:1802.04434, algorithm 3): each client sends of the gradient
-// of all its examples which way every weight should go, and the server moves every weight by the same length, the way
-// that most want. A client can turn no more than its own vote, whatever it sends:
+// SignSGD with majority vote (Bernstein et al. 2018, arXiv:1802.04434, algorithm 3): each client sends only the sign of
+// each element of its gradient over all its examples. The server moves every weight by the same length, in the
+// direction of the majority. A client can change no more than its own vote, whatever it sends:
 //
 //   w ← w − server.learning_rate · sign( Σ_k sign(∇F_k(w)) )
 //
-// Where as many want it one way as the other, a weight stays (federated/server_optimizers/majority.cc). Votes are −1, 0
-// and 1; running statistics are averaged.
+// With a tie, a weight does not change (federated/server_optimizers/majority.cc). Votes are −1, 0 and 1; running
+// statistics are averaged.
 #include "federated/algorithms/algorithm.h"
 
 namespace rivulet {
@@ -23,7 +23,7 @@ StatusOr<Composition> SignSgd(const AlgorithmContext& context) {
   PassBuilder& pass = composition.passes[0];
   pass.epochs = 1;
   pass.batch_size = kWholeBatch;
-  // A step that goes nowhere: the sign of its gradient is kept, and nothing of it taken.
+  // A pass that stores the sign of its gradient and does not change the model.
   pass.gradient = [](FlatScope& f) {
     f.Assign(kVote, f.scope().Op("Sign", {f.Scale(-1, f.grads())}));
     return f.Scale(0, f.grads());

@@ -14,7 +14,7 @@ namespace {
 
 using Numbers = std::map<std::string, double>;
 
-// The rule's settings, with those that the scenario gives in the place of their defaults.
+// The rule's settings: the scenario's values, and defaults for the others.
 StatusOr<Numbers> NumbersOf(const OwnRule& rule, const Algorithm& algorithm, const Scenario& scenario) {
   Numbers numbers = rule.settings();
   for (const auto& [name, value] : numbers) {
@@ -43,12 +43,12 @@ StatusOr<Numbers> NumbersOf(const OwnRule& rule, const Algorithm& algorithm, con
   return numbers;
 }
 
-// The one pass that the rule is for.
+// The pass that the rule replaces.
 StatusOr<PassBuilder*> PassOf(const Algorithm& algorithm, Composition& composition) {
   PassBuilder& pass = composition.passes[0];
   const bool plain = composition.passes.size() == 1 && pass.models == std::vector<ModelInstance>(1) && !pass.loss &&
                      pass.trains == "params" && composition.numbers.empty();
-  // One without options has nothing that would then be for nothing.
+  // An algorithm without options has no option that the rule would disable.
   if (plain && ((!pass.gradient && !pass.at_end) || algorithm.settings.empty())) return &pass;
   return InvalidArgument(
       "{} defines the clients' training; choose an algorithm that allows another local rule, such as \"fedavg\" or "
@@ -56,7 +56,7 @@ StatusOr<PassBuilder*> PassOf(const Algorithm& algorithm, Composition& compositi
       algorithm.name);
 }
 
-// What the algorithm's server reads has to be written, and what it does not send cannot be read.
+// The rule must write the vectors that the algorithm's server reads, and can read only vectors that it sends.
 Status CheckTravels(const OwnRule& rule, const Algorithm& algorithm, const Composition& composition) {
   for (const std::string& name : rule.broadcast()) {
     if (std::ranges::find(composition.broadcast, name) != composition.broadcast.end()) continue;

@@ -8,15 +8,15 @@
 
 namespace rivulet {
 
-// The options of the scenario's [algorithm] that are the algorithm's own; what else stands there are settings of a
-// rule, where there is one.
+// The options in the scenario's [algorithm] that belong to the algorithm; other keys are settings of the rule, if there
+// is one.
 SettingValues OptionsOf(const Algorithm& algorithm, const Scenario& scenario);
 
-// Reads the rule's file and has the composition's clients follow it. Nothing where there is none. Of the server nothing
-// changes, so that a coordinator that has a plan needs no file.
-// NOT_FOUND: no such file, a setting that the rule has not. INVALID_ARGUMENT: no rule
-// (federated/local_rules/own_rule.h), an algorithm whose clients train in a way of their own that its options are
-// about, or that sends or reads other than the rule.
+// Reads the rule's file and makes the composition's clients follow it. No effect without a rule. The server is
+// unchanged, so a coordinator with a plan does not need the file.
+// NOT_FOUND: no such file, or a setting that the rule lacks. INVALID_ARGUMENT: not a rule
+// (federated/local_rules/own_rule.h); an algorithm whose options change the clients' training; or an algorithm that
+// sends or reads other vectors than the rule.
 Status TakeRule(const Scenario& scenario, Composition& composition);
 
 }  // namespace rivulet

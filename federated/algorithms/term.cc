@@ -1,27 +1,27 @@
-// Tilted empirical risk minimisation over clients (Li et al. 2021, arXiv:2007.01162, equation 2): the server minimises
+// Tilted empirical risk minimisation over clients (Li et al. 2021, arXiv:2007.01162, equation 2). The server minimises
 //
 //   R̃(t; w) = (1 / t) · log((1 / K) · Σ_k e^(t·F_k(w))),    whose gradient is  Σ_k e^(t·F_k) ∇F_k / Σ_k e^(t·F_k)
 //
-// with F_k the loss of client k, by what clients changed, Δ_k = w_k − w, in the place of gradients (lemma 1):
+// with F_k the loss of client k. It uses the clients' changes Δ_k = w_k − w instead of gradients (lemma 1):
 //
 //   w ← w + server.learning_rate · Σ_k e^(t·F_k(w)) Δ_k / Σ_k e^(t·F_k(w))
 //
-// t > 0 is for those for whom the model is bad, towards the worst of them alone; t < 0 for the many against outliers.
-// These are the weights that exponentiated gradient ascent on a mixture of clients (Mohri et al. 2019,
-// arXiv:1902.00146) gives after one step of length t from even ones: cohorts are drawn anew in each round, and no
-// server keeps a weight of each client. The values carry the weights (federated/mechanisms/tilt.cc). t = 0 is federated
-// averaging with uniform weights, to the bit.
+// t > 0 favours clients with high losses, in the limit the worst alone; t < 0 favours the majority over outliers. These
+// are the weights that exponentiated gradient ascent on a mixture of clients (Mohri et al. 2019, arXiv:1902.00146)
+// gives after one step of length t from uniform weights. Cohorts are sampled anew in each round, and no server stores a
+// weight per client. The values contain the weights (federated/mechanisms/tilt.cc). t = 0 is federated averaging with
+// uniform weights, to the bit.
 //
-// Weights are e^(t · (F_k − R)) with one R for all clients of a version, which the division takes out again: the
-// log-sum- exp's shift. The largest loss of a round is known once it is over, so R is the largest training loss of the
-// round before (the smallest where t < 0), and `reference` in the first (federated/numbers/loss_reference.cc). A weight
-// that the sums cannot hold is refused. Where tasks start from several versions, R is `reference` throughout.
+// Weights are e^(t · (F_k − R)) with one R for all clients of a version, which cancels out (the shift of log-sum-exp).
+// The largest loss of a round is known only at its end. So R is the largest training loss of the previous round (the
+// smallest for t < 0), and `reference` in the first (federated/numbers/loss_reference.cc). A weight that the sums
+// cannot hold is refused. If tasks start from several versions, R is always `reference`.
 #include "federated/algorithms/weighs_by_loss.h"
 
 namespace rivulet {
 namespace {
 
-// What a weight above 1 needs of a sum's bits: e^10, which bounds it, is below 2^15.
+// Bits of a sum for weights above 1: they are limited to e^10, which is below 2^15.
 constexpr int kTiltBits = 15;
 
 Setting TiltOfLosses() {

@@ -1,6 +1,6 @@
-// Federated averaging with a robust mean (Yin et al. 2018, arXiv:1803.01498, algorithm 1 with option II, whose clients
-// take a step of their own instead of sending one gradient): what a minority sends, by fault or on purpose, moves a
-// coordinate no further than what honest clients send.
+// Federated averaging with a robust mean (Yin et al. 2018, arXiv:1803.01498, algorithm 1 with option II, in which
+// clients take a step instead of sending one gradient): faulty or malicious updates of a minority move a coordinate no
+// further than the honest clients' values.
 #include "federated/aggregation/trimmed_mean.h"
 
 #include "federated/algorithms/robust.h"

@@ -10,12 +10,12 @@
 
 namespace rivulet {
 
-// Clients measure the model that they were given, which a task declares as "initial_loss", and `mechanism` multiplies
-// the values of an update by what that loss makes of it and declares by what the sum is divided: the scalar `weight`.
-// The mechanism's `reference` is the algorithm's of that name, and moves with the largest or the smallest loss.
-// `by_largest` says which; nothing: all weigh 1, and it stays.
-// `more_bits`: what its largest factor needs above server.value_bits. INVALID_ARGUMENT: the model has running
-// statistics, which are averaged and not weighed.
+// Clients measure the received model, and the task declares the result as "initial_loss". `mechanism` multiplies an
+// update's values by a function of that loss and declares its term of the sum's divisor: the scalar `weight`. The
+// mechanism's `reference` is the algorithm's option of that name. It follows the largest (`by_largest` true) or
+// smallest (false) loss; with nullopt all weights are 1 and it is constant.
+// `more_bits`: bits for its largest factor above server.value_bits. INVALID_ARGUMENT: the model has running statistics,
+// which are averaged without weights.
 inline StatusOr<Composition> FedAvgByLoss(const AlgorithmContext& context, PieceSpec mechanism,
                                           const std::string& weight, std::optional<bool> by_largest,
                                           int more_bits = 0) {
@@ -27,7 +27,7 @@ inline StatusOr<Composition> FedAvgByLoss(const AlgorithmContext& context, Piece
         scenario.algorithm.name);
   }
   RIVULET_ASSIGN_OR_RETURN(Composition composition, FedAvg(context));
-  // Behind the training, so that its draws are those of federated averaging.
+  // After the training, so that the training's random draws are those of federated averaging.
   PassBuilder look;
   look.models = {{.buffer = "base_params"}};
   look.trains = "";
@@ -36,7 +36,7 @@ inline StatusOr<Composition> FedAvgByLoss(const AlgorithmContext& context, Piece
   const double reference = context.settings.number("reference");
   mechanism.settings["reference"] = reference;
   composition.mechanisms = {std::move(mechanism)};
-  // Updates of several versions in one sum need one reference.
+  // Updates of several versions in one sum need one constant reference.
   if (by_largest && scenario.server.base != "latest") {
     composition.numbers = {"loss_reference"};
     composition.number_rule = {"loss_reference", {{"first", reference}, {"largest", *by_largest}}};

@@ -12,7 +12,7 @@ struct UpperHalf {
   static constexpr const char* kName = "bfloat16";
   static uint16_t Of(float value) {
     const auto bits = std::bit_cast<uint32_t>(value);
-    if ((bits & 0x7FFFFFFF) > 0x7F800000) return static_cast<uint16_t>(bits >> 16 | 0x40);  // NaN stays one
+    if ((bits & 0x7FFFFFFF) > 0x7F800000) return static_cast<uint16_t>(bits >> 16 | 0x40);  // NaN stays NaN
     return static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
   }
   static float ValueOf(uint16_t half) { return std::bit_cast<float>(static_cast<uint32_t>(half) << 16); }

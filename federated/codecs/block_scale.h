@@ -1,6 +1,6 @@
-// Scale of a block of values that are encoded as whole multiples of it, up to `levels` in magnitude. It is rounded up,
-// so that no value is beyond the last level, which would bias the mean. The scale is NaN if any value is not a number;
-// the whole block is then refused.
+// Scale of a block of values that are encoded as integer multiples of it, up to `levels` in magnitude. BlockScale
+// rounds it up, so that the largest value never exceeds the last level and needs no biased clipping. The scale is NaN
+// if any value is not finite; the whole block is then refused.
 #pragma once
 
 #include <algorithm>
@@ -12,11 +12,11 @@
 
 namespace rivulet {
 
-// A scale as it travels: what is below the least normal float32 is 0, as threads that run programs take such numbers
-// for zero and others do not, and the values would be another's. NaN stays.
+// Returns a scale as it is sent: values below the least normal float32 become 0, because only some threads flush such
+// subnormal numbers to zero, and results would differ between them. NaN stays NaN.
 inline float NormalScale(float scale) { return scale < std::numeric_limits<float>::min() ? 0 : scale; }
 
-// Whether bytes from outside are such a scale. By its bits: arithmetic would see a zero on some threads.
+// True if received bytes are such a scale. Tests the bits: arithmetic would flush subnormal numbers on some threads.
 inline bool IsNormalScale(float scale) {
   const auto bits = std::bit_cast<uint32_t>(scale);
   constexpr uint32_t kLeastNormal = 0x00800000, kSign = 0x80000000;

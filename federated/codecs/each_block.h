@@ -9,7 +9,7 @@
 
 namespace rivulet {
 
-// Calls body(values) for each `kValues` of wire order, and for what is left; they lie in `block` meanwhile.
+// Calls body(values) for each `kValues` values of wire order, then for the remaining ones. `block` is working memory.
 template <size_t kValues, typename Body>
 void EachBlock(std::span<const FloatRun> runs, std::array<float, kValues>& block, const Body& body) {
   size_t filled = 0;

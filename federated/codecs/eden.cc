@@ -7,18 +7,18 @@
 //   q_i: the level that is nearest to √n · y_i / ‖x‖,  S = ‖x‖² / Σ_i y_i c(q_i)
 //   x̂ = D₁ H D₂ H (S · c(q)) / n
 //
-// whose error ‖x̂ − x‖² / ‖x‖² is 0.571, 0.133, 0.0358 and 0.0096 of 1, 2, 3 and 4 bits. A rotation by H D alone would
-// leave a few values that are much larger than all others to be seen in y, and then the mean is not right: of one value
-// of 3 among a thousand of 0.1, twenty times the error that chance explains. Blocks have 2^16 values, as the papers'
-// own programs have; of what is left, fewer than that, each block is the largest power of two that is there, down to
-// 4096, and only the last is padded: so padding never costs more than 4095 values.
+// The error ‖x̂ − x‖² / ‖x‖² is 0.571, 0.133, 0.0358 and 0.0096 for 1, 2, 3 and 4 bits. A rotation by H D alone would
+// leave traces of a few values that are much larger than all others in y, and would bias the mean: for one value of 3
+// among a thousand of 0.1, the error is twenty times that of chance. Blocks have 2^16 values, as in the papers' own
+// programs. The remaining values form blocks of the largest power of two that fits, down to 4096. Only the last block
+// is padded, so padding never costs more than 4095 values.
 //
-// Whoever folds asks for fewer values at a time than a block has. A thread keeps the block that it undid last, 256 KiB
-// of values and as many bytes as told them, so that a block is undone once for all of them, and no fold takes more.
+// An aggregation decodes fewer values at a time than a block has. Each thread caches its last decoded block, 256 KiB of
+// values and the encoded bytes that identify it. So each block is decoded once for all its values, in bounded memory.
 //
 // Little-endian:
 //
-//   seed   u64             of all signs
+//   seed u64 of all random signs
 //   then for each block:
 //   scale  f32             S / n; 0 where that is no normal number (< 2^-126)
 //   level  u{bits}[n]      q, from the lowest to the highest level; the first in the lowest bits
@@ -43,7 +43,7 @@ static_assert(std::endian::native == std::endian::little, "scales travel as they
 
 constexpr int64_t kEdenValues = 65536, kLeastWhole = 4096;
 
-// Sums and differences of values that are `half` apart, for each half from `first` on.
+// Replaces values that are `half` apart by their sums and differences, for each half from `first` on.
 void Butterflies(std::span<float> x, size_t first) {
   for (size_t half = first; half < x.size(); half *= 2) {
     for (size_t begin = 0; begin < x.size(); begin += 2 * half) {
@@ -56,22 +56,22 @@ void Butterflies(std::span<float> x, size_t first) {
   }
 }
 
-// x ← H x, of a power of two: sums and differences alone, so that every machine rounds alike. What is near is added
-// first, in parts that stay in the fastest cache.
+// x ← H x for a power of two, by sums and differences alone, so that every machine rounds alike. Neighbours are added
+// first, in pieces that fit the fastest cache.
 void Hadamard(std::span<float> x) {
   const size_t part = std::min<size_t>(x.size(), kLeastWhole);
   for (size_t begin = 0; begin < x.size(); begin += part) Butterflies(x.subspan(begin, part), 1);
   Butterflies(x, part);
 }
 
-// Where a block lies in its part, and how long it is when it travels.
+// Position of a block in its part, and its length when it is sent.
 struct EdenPlace {
-  int64_t number = 0, first = 0;  // of all blocks; its first value
+  int64_t number = 0, first = 0;  // index of the block; index of its first value
   int64_t values = 0, padded = 0;
   int64_t offset = 0;  // of its first byte
 };
 
-// What a thread undid last, and of what: the same bytes at the same place have the same values.
+// The block that a thread decoded last, with its bytes: the same bytes at the same place decode to the same values.
 struct UndoneBlock {
   uint64_t seed = 0;
   int64_t number = -1;
@@ -80,7 +80,7 @@ struct UndoneBlock {
   std::vector<float> values;
 };
 
-// x ← D x, with the signs of block `block` in rotation `turn`.
+// x ← D x, with the signs of block `block` for rotation number `turn`.
 void TurnSigns(uint64_t seed, int64_t block, uint32_t turn, std::span<float> x) {
   const PhiloxKey key{{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)}};
   for (size_t i = 0; i < x.size(); i += 128) {
@@ -159,7 +159,7 @@ class Eden final : public Codec {
 
   int64_t BlockBytes(int64_t padded) const { return static_cast<int64_t>(sizeof(float)) + (padded * bits_ + 7) / 8; }
 
-  // Of the block that holds value `at` of the part. Whole blocks are before all others, and of these the longest first.
+  // Returns the block that holds value `at` of the part. Full blocks come first, then shorter ones, the longest first.
   EdenPlace PlaceOf(int64_t at) const {
     const int64_t whole = elements_ / kEdenValues, number = std::min(at / kEdenValues, whole);
     EdenPlace place{.number = number,
@@ -190,18 +190,18 @@ class Eden final : public Codec {
     const double unit = std::sqrt(square) * std::sqrt(static_cast<double>(x.size()));
     double product = 0;
     for (size_t i = 0; i < x.size(); ++i) {
-      const size_t level = square > 0 ? Nearest(static_cast<double>(x[i]) / unit) : 0;  // NaN's is any
+      const size_t level = square > 0 ? Nearest(static_cast<double>(x[i]) / unit) : 0;  // any level for NaN
       product += static_cast<double>(x[i]) * static_cast<double>(levels_[level]);
       PutLevel(level, i, out + sizeof(float));
     }
-    // S / n, with n · y for y. Of zeros zero; of what is no number none, so that the block is refused.
+    // S / n, computed from n · y. Zero for a block of zeros; not finite if a value is not, so the block is refused.
     float scale = 0;
     if (!(square == 0)) scale = NormalScale(static_cast<float>(square / product));
     if (!std::isfinite(square)) scale = std::numeric_limits<float>::quiet_NaN();
     std::memcpy(out, &scale, sizeof(scale));
   }
 
-  // The values of a block whose bytes are `bytes`, until this thread asks for another.
+  // Returns the decoded values of a block with the bytes `bytes`, valid until this thread decodes another block.
   std::span<const float> Undone(uint64_t seed, const EdenPlace& place, std::span<const std::byte> bytes) const {
     thread_local UndoneBlock last;
     const bool same = last.seed == seed && last.number == place.number && last.bits == bits_ &&
@@ -235,7 +235,7 @@ class Eden final : public Codec {
     return level;
   }
 
-  // A level of three bits may lie in two bytes.
+  // A level of three bits may span two bytes.
   void PutLevel(size_t level, size_t i, char* out) const {
     const size_t bit = i * static_cast<size_t>(bits_), shifted = level << bit % 8;
     out[bit / 8] = static_cast<char>(static_cast<unsigned char>(out[bit / 8]) | (shifted & 0xFF));

@@ -6,7 +6,7 @@
 
 namespace rivulet {
 
-// The 2^bits levels from the lowest on that a normal distribution is best rounded to (Lloyd 1982, Max 1960).
+// The 2^bits levels, ascending, that quantise a normal distribution with the least error (Lloyd 1982, Max 1960).
 constexpr std::array<float, 16> EdenLevels(int bits) {
   constexpr float kAboveZero[4][8] = {
       {0.79788456f},

@@ -1,17 +1,17 @@
-// "elias1", "elias7" and "elias127": QSGD's values of so many levels, those of "qsgd2", "qsgd4" and "qsgd8" to the bit,
-// in the codes of its paper (Alistarh et al. 2017, arXiv:1610.02132, section 3.2 and appendix A): most levels are zero,
-// so that places of the others and their magnitudes travel, in numbers that are the shorter the smaller they are.
-// Groups of 4096 values, the last what is left, so that a group can be read by itself:
+// "elias1", "elias7" and "elias127": QSGD's values with 1, 7 or 127 levels, equal to those of "qsgd2", "qsgd4" and
+// "qsgd8" bit by bit, in the codes of its paper (Alistarh et al. 2017, arXiv:1610.02132, section 3.2 and appendix A).
+// Most levels are zero, so the code holds the places and magnitudes of the others, in numbers that are shorter the
+// smaller they are. Groups of 4096 values, the last with the remaining ones, can each be read separately:
 //
-//   ends   u32[groups]   bytes of all groups up to the end of each; then the groups, each
-//   blocks of 256 values, the last what is left, as bits, the first in the lowest:
-//     norm   32 bits     as "qsgd2" has it
-//     for each level that is not zero: its distance from the one before (from −1 at first), γ; whether it is below
-//     zero, one bit; its magnitude, γ, where there is more than one and at last the distance to the end of the block, γ
+//   ends u32[groups] for each group, the bytes of all groups up to its end; then the groups, each with
+//   blocks of 256 values, the last with the remaining ones, as bits, the lowest bit of a byte first:
+//     norm 32 bits as in "qsgd2"
+//     for each level that is not zero: its distance from the one before (initially from −1), as γ; its sign, one bit, 1
+//     if negative; its magnitude, as γ, if kLevels > 1. At last the distance to the end of the block, as γ
 //   zeros up to a whole byte
 //
-// γ is Elias' (1975): n > 0 of N + 1 bits is N zeros, a one, and n's lower N bits, lowest first. 1 is "1", 2 "010", 3
-// "011". A block without any level but zeros has 32 + 17 bits.
+// γ is Elias' code (1975): n > 0 with N + 1 bits is N zeros, a one, and n's lower N bits, lowest first. 1 is "1", 2
+// "010", 3 "011". A block with zeros alone has 32 + 17 bits.
 #include <array>
 #include <cstring>
 #include <vector>
@@ -50,12 +50,12 @@ class BitWriter {
   int count_ = 0;
 };
 
-// Behind the end there are zeros, and ok() is false.
+// Reads zeros beyond the end, and ok() is then false.
 class BitReader {
  public:
   explicit BitReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
   bool ok() const { return ok_; }
-  // Whether nothing is left but less than a byte of zeros.
+  // Whether at most a few zero bits of the last byte remain.
   bool AtEnd() {
     const size_t left = bytes_.size() * 8 - at_;
     return ok_ && left < 8 && Take(static_cast<int>(left)) == 0;
@@ -65,7 +65,7 @@ class BitReader {
     for (int i = 0; i < count; ++i) bits |= static_cast<uint32_t>(Next()) << i;
     return bits;
   }
-  // 0: longer than 20 bits would be, which nothing here is.
+  // Returns 0 for a code of more than 20 bits, which no valid block contains.
   uint32_t TakeGamma() {
     constexpr int kMostZeros = 9;
     int lower = 0;
@@ -97,7 +97,7 @@ class EliasCoded final : public Codec {
  public:
   explicit EliasCoded(int64_t elements) : elements_(elements), groups_((elements + kGroupValues - 1) / kGroupValues) {}
 
-  // As if no level were zero, and all of them as large as can be.
+  // The bound for a block without zeros, each level as large as possible.
   int64_t MaxBytes() const override {
     const int64_t blocks = (elements_ + kQsgdValues - 1) / kQsgdValues;
     const int64_t bits = blocks * (32 + 1) + elements_ * (2 + (kLevels > 1 ? GammaBits(kLevels) : 0)) + blocks * 17;
@@ -176,12 +176,12 @@ class EliasCoded final : public Codec {
     bits.PutGamma(static_cast<uint32_t>(std::ssize(x) - before));
   }
 
-  // False: they are none.
+  // Returns false if the bytes are not a valid code.
   template <typename Body>
   static bool TakeBlock(BitReader& bits, int64_t values, const Body& body) {
     const auto norm = std::bit_cast<float>(bits.Take(32));
     if (!IsNormalScale(norm)) return false;
-    const float zero = QsgdValue(norm, 0, kLevels);  // NaN of a norm that is none
+    const float zero = QsgdValue(norm, 0, kLevels);  // NaN for an invalid norm
     for (int64_t next = 0;;) {
       const int64_t place = next + bits.TakeGamma() - 1;
       if (!bits.ok() || place > values) return false;
@@ -211,7 +211,7 @@ class EliasCoded final : public Codec {
   const int64_t elements_, groups_;
 };
 
-// Ends of groups have 32 bits.
+// Offsets of groups have 32 bits.
 template <int kLevels>
 StatusOr<std::unique_ptr<const Codec>> CreateElias(int64_t elements, const Settings&) {
   auto codec = std::make_unique<EliasCoded<kLevels>>(elements);

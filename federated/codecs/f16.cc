@@ -1,5 +1,5 @@
 // "f16": IEEE half precision, rounded to the nearest, ties to even: two bytes a value with eleven bits of precision,
-// from 2^-24 to 65504. What is beyond becomes infinite, and whoever folds refuses it.
+// from 2^-24 to 65504. Larger values become infinite, and the aggregation refuses them.
 #include "engine/tensor/float16.h"
 #include "federated/codecs/halves.h"
 #include "federated/settings/traits.h"

@@ -7,14 +7,14 @@
 
 namespace rivulet {
 
-// `count` values of wire order in one stretch of memory, of any alignment: values[i], or values[i] − minus[i] rounded
-// once to float32, and then times `factor`, rounded once more. A difference is taken on the thread that trained, whose
-// floating-point modes the plan's own subtraction would have had.
+// `count` values of wire order in contiguous memory of any alignment: values[i], or values[i] − minus[i] rounded once
+// to float32, and then times `factor`, rounded again. Differences are taken on the thread that trained, so that they
+// use the floating-point modes with which the plan's own subtraction would run.
 struct FloatRun {
   const float* values = nullptr;
-  const float* minus = nullptr;  // null: the values themselves
+  const float* minus = nullptr;  // null: nothing is subtracted
   int64_t count = 0;
-  float factor = 1;  // of a clip; 1: the values are not multiplied
+  float factor = 1;  // from clipping; 1: the values are not multiplied
 };
 
 // Calls body(value) for all values of `runs`, in wire order.
@@ -36,7 +36,7 @@ void EachValue(std::span<const FloatRun> runs, const Body& body) {
   }
 }
 
-// Copies `count` values from the one at `first` on. Blocks have a fixed length, which compilers vectorise.
+// Copies `count` values, starting at index `first`. Blocks have a fixed length, which compilers vectorise.
 inline void CopyValues(const FloatRun& run, int64_t first, int64_t count, float* __restrict to) {
   const float* const values = run.values + first;
   if (run.minus == nullptr) {

@@ -1,4 +1,4 @@
-// Codecs of two bytes a value. `Half` defines the two bytes: kName, Of(float) and ValueOf(uint16_t).
+// Codecs with two bytes per value. `Half` defines the format: kName, Of(float) and ValueOf(uint16_t).
 #pragma once
 
 #include <bit>

@@ -1,12 +1,12 @@
-// "int4": four bits a value, rounded by chance so that the mean of what could be sent is the value itself, as "int8"
-// with 7 levels (QSGD, Alistarh et al. 2017, arXiv:1610.02132, with the largest magnitude of each block in the place of
-// its norm). A block of 64 values, the last what is left, is, little-endian:
+// "int4": four bits a value, rounded stochastically so that the expected value is the value itself, as "int8" with 7
+// levels (QSGD, Alistarh et al. 2017, arXiv:1610.02132, with the largest magnitude of each block instead of its norm).
+// A block of 64 values, the last with the remaining ones, is, little-endian:
 //
-//   scale  f32               s: the largest magnitude / 7, rounded up; 0 where that is no normal number (< 2^-126)
+//   scale f32 s: the largest magnitude / 7, rounded up; 0 if that is not a normal number (< 2^-126)
 //   level  u4[values]        q + 8 with q = ⌊value / s + u⌋, u uniform on [0, 1): 1 .. 15; the first in the low half
 //
-// A value is s · q then, of a variance of s² / 4 at most. The half of the last byte that is left over is 8. Of 7, -0.5:
-// 00 00 80 3f, 7f or 8f.
+// A value decodes to s · q, with a variance of at most s² / 4. An unused half of the last byte is 8. Example, 7 and
+// -0.5: 00 00 80 3f, 7f or 8f.
 #include <array>
 #include <cmath>
 
@@ -36,7 +36,7 @@ class Int4 final : public Codec {
       const float scale = BlockScale(x, kInt4Levels);
       out.append(reinterpret_cast<const char*>(&scale), sizeof(scale));
       const auto level = [&](size_t i) {
-        if (i >= x.size() || !(scale > 0)) return kInt4Zero;  // left over, zeros or NaN
+        if (i >= x.size() || !(scale > 0)) return kInt4Zero;  // unused half, zeros or NaN
         const double q = std::floor(static_cast<double>(x[i]) / scale + draws.Uniform());
         return static_cast<uint8_t>(static_cast<int>(q) + kInt4Zero);
       };

@@ -1,11 +1,11 @@
-// "int8": eight bits a value, rounded by chance so that the mean of what could be sent is the value itself (QSGD,
-// Alistarh et al. 2017, arXiv:1610.02132, with 127 levels and the largest magnitude of each block in the place of its
-// norm). A block of 256 values, the last what is left, is, little-endian:
+// "int8": eight bits a value, rounded stochastically so that the expected value is the value itself (QSGD, Alistarh et
+// al. 2017, arXiv:1610.02132, with 127 levels and the largest magnitude of each block instead of its norm). A block of
+// 256 values, the last with the remaining ones, is, little-endian:
 //
-//   scale  f32         s: the largest magnitude / 127, rounded up; 0 where that is no normal number (< 2^-126)
+//   scale f32 s: the largest magnitude / 127, rounded up; 0 if that is not a normal number (< 2^-126)
 //   level  i8[values]  q = ⌊value / s + u⌋, u uniform on [0, 1): −127 .. 127
 //
-// A value is s · q then, of a variance of s² / 4 at most. Of 127, -0.5, 0: 00 00 80 3f, 7f, 00 or ff, 00.
+// A value decodes to s · q, with a variance of at most s² / 4. Example, 127, -0.5, 0: 00 00 80 3f, 7f, 00 or ff, 00.
 #include <algorithm>
 #include <array>
 #include <cmath>

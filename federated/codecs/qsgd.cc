@@ -1,15 +1,15 @@
-// "qsgd2", "qsgd4" and "qsgd8": so many bits a value, rounded by chance to levels of the block's norm (QSGD, Alistarh
-// et al. 2017, arXiv:1610.02132, section 3.1, with levels of one width in the place of Elias' codes). With b bits there
-// are s = 2^(b − 1) − 1 levels on either side of zero: 1, 7 and 127. A block of 256 values, the last what is left, is,
-// little-endian:
+// "qsgd2", "qsgd4" and "qsgd8": 2, 4 or 8 bits a value, rounded stochastically to levels of the block's norm (QSGD,
+// Alistarh et al. 2017, arXiv:1610.02132, section 3.1, with levels of fixed width instead of Elias' codes). With b bits
+// there are s = 2^(b − 1) − 1 levels on either side of zero: 1, 7 and 127. A block of 256 values, the last with the
+// remaining ones, is, little-endian:
 //
-//   norm   f32         ‖x‖₂ of the block, rounded up; 0 where that is no normal number (< 2^-126)
+//   norm f32 ‖x‖₂ of the block, rounded up; 0 if that is not a normal number (< 2^-126)
 //   level  ub[values]  q + 2^(b − 1) with q = ⌊s · x / ‖x‖ + u⌋, u uniform on [0, 1): −s .. s; the first in the lowest
 //   bits
 //
-// A value is ‖x‖ · q / s then: right in the mean, and of an error of E‖Q(x) − x‖² ≤ min(n / s², √n / s) · ‖x‖² for the
-// n values of a block (lemma 3.1). What is left over of the last byte is the code of zero. Beside "int4" and "int8",
-// whose levels are those of the largest magnitude, the bound is the paper's and the error larger.
+// A value decodes to ‖x‖ · q / s. It is unbiased, with an error of E‖Q(x) − x‖² ≤ min(n / s², √n / s) · ‖x‖² for the n
+// values of a block (lemma 3.1). Unused bits of the last byte hold the code of zero. "int4" and "int8" scale by the
+// largest magnitude instead. Compared with them, the bound is the paper's, and the error is larger.
 #include "federated/codecs/qsgd.h"
 
 #include <algorithm>
@@ -39,7 +39,7 @@ class Qsgd final : public Codec {
       const float norm = QsgdNorm(x);
       out.append(reinterpret_cast<const char*>(&norm), sizeof(norm));
       const auto level = [&](size_t i) {
-        if (i >= x.size() || !(norm > 0)) return kZero;  // left over, zeros or NaN
+        if (i >= x.size() || !(norm > 0)) return kZero;  // unused bits, zeros or NaN
         return QsgdLevel(x[i], norm, kLevels, draws) + kZero;
       };
       for (size_t i = 0; i < x.size(); i += kInByte) {

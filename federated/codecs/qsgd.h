@@ -15,9 +15,9 @@ namespace rivulet {
 
 static_assert(std::endian::native == std::endian::little, "norms travel as they are in memory");
 
-inline constexpr int64_t kQsgdValues = 256;  // of a block
+inline constexpr int64_t kQsgdValues = 256;  // per block
 
-// Rounded up. NaN where a value is no number: the whole block is none then, and is refused.
+// The block's Euclidean norm, rounded up. NaN if a value is not finite: the whole block is then refused.
 inline float QsgdNorm(std::span<const float> block) {
   double square = 0;
   for (const float value : block) square += static_cast<double>(value) * value;
@@ -27,7 +27,7 @@ inline float QsgdNorm(std::span<const float> block) {
   return NormalScale(rounded < norm ? std::nextafter(rounded, std::numeric_limits<float>::infinity()) : rounded);
 }
 
-// −levels .. levels, of a norm above 0. One draw.
+// Rounds `value` stochastically to a level from −levels to levels, for a norm above 0. Takes one draw.
 inline int QsgdLevel(float value, float norm, int levels, Draws& draws) {
   return static_cast<int>(std::floor(levels * static_cast<double>(value) / norm + draws.Uniform()));
 }

@@ -1,10 +1,10 @@
-// "random_k": of d values k = ceil(fraction × d) that are drawn without looking at them, times d / k, so that the mean
-// of what could be sent is the values themselves (Wangni et al. 2018, arXiv:1710.09854, with equal probabilities), as
-// sparse_values.h has them travel. The variance of a value v is v² · (d / k − 1).
+// "random_k": of d values, k = ceil(fraction × d) that are drawn independently of the values, times d / k, so that the
+// expected result is the values themselves (Wangni et al. 2018, arXiv:1710.09854, with equal probabilities).
+// sparse_values.h defines the bytes. The variance of a value v is v² · (d / k − 1).
 //
 // "random_k_shared": the same, with one draw for all updates of a version (the random mask of Konečný et al. 2016,
-// arXiv:1610.05492). A sum of updates then has k values too, so that secure aggregation masks and sends k words. The
-// price: errors of one version's updates do not cancel, as all lack the same values.
+// arXiv:1610.05492). A sum of updates then also has k values, so secure aggregation masks and sends k words. The price:
+// errors of one version's updates do not cancel, because all omit the same values.
 #include <cmath>
 #include <limits>
 
@@ -21,7 +21,7 @@ class RandomK final : public SparseValues {
   void Encode(std::span<const FloatRun> values, Draws& draws, std::string& out) const override {
     bool finite = true;
     EachValue(values, [&](float value) { finite &= std::isfinite(value); });
-    // What is no number is not to be left out by chance.
+    // The draw must not hide values that are not finite, so all sent values become NaN then.
     const double scale = finite ? most_gain() : std::numeric_limits<double>::quiet_NaN();
     Writer writer(k(), out);
     Chooser chooser(*this, draws);
@@ -46,8 +46,8 @@ class RandomK final : public SparseValues {
   double most_gain() const override { return static_cast<double>(elements()) / static_cast<double>(k()); }
 
  private:
-  // Each of those that are left is drawn with the probability that it is one of those that are to come: every set of k
-  // is as likely (Knuth, volume 2, algorithm 3.4.2 S).
+  // Picks each index with the probability (picks still needed) / (indices still left), so that every set of k is
+  // equally likely (Knuth, volume 2, algorithm 3.4.2 S).
   class Chooser {
    public:
     Chooser(const RandomK& codec, Draws& draws)

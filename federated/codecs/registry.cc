@@ -15,7 +15,7 @@ constexpr char kCodec[] = "codec";
 
 using AnyFactory = std::variant<CodecFactory, PlainCodecFactory>;
 
-// Made at first use and never destroyed, as the rules'.
+// Created at first use and never destroyed, like the registry of rules.
 std::map<std::string, AnyFactory, std::less<>>& Codecs() {
   static auto* const codecs = new std::map<std::string, AnyFactory, std::less<>>;
   return *codecs;

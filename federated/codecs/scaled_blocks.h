@@ -1,8 +1,8 @@
-// Encoding of values as whole multiples of a scale, with one scale per block. A block has kValues values, the last the
-// remaining ones. Little-endian:
+// Encoding of values as integer multiples of a scale, with one scale per block. A block has kValues values, the last
+// block the remaining ones. Little-endian:
 //
 //   scale  f32              0, or a normal number (federated/codecs/block_scale.h)
-//   level  [values]         kInByte in a byte, the first in the lowest bits; what is left over of the last is a zero's
+//   level [values] kInByte per byte, the first in the lowest bits; unused bits of the last byte encode a zero
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ struct ScaledBlocks {
   static constexpr int64_t kBlockBytes = sizeof(float) + kValues / kInByte;
 
   struct Block {
-    int64_t first = 0;  // of the block's values
+    int64_t first = 0;  // index of the block's first value
     float scale = 0;
     const std::byte* levels = nullptr;
   };
@@ -34,7 +34,7 @@ struct ScaledBlocks {
     return whole * kBlockBytes + (rest > 0 ? static_cast<int64_t>(sizeof(float)) + (rest + kInByte - 1) / kInByte : 0);
   }
 
-  // That has the value `at`.
+  // Returns the block that contains value `at`.
   static Block BlockOf(std::span<const std::byte> bytes, int64_t at) {
     Block block;
     block.first = at / kValues * kValues;
@@ -44,8 +44,8 @@ struct ScaledBlocks {
     return block;
   }
 
-  // The first block whose scale is none, or one of whose bytes of levels is `beyond`; nullopt: all are good. `bytes`
-  // are as many as `elements` have.
+  // Returns the first block whose scale is not valid or that has a byte of levels for which `beyond` is true; nullopt
+  // if all are good. `bytes` has the length for `elements` values.
   template <typename Beyond>
   static std::optional<Block> FindBad(std::span<const std::byte> bytes, int64_t elements, const Beyond& beyond) {
     for (int64_t first = 0; first < elements; first += kValues) {

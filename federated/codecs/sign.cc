@@ -1,10 +1,10 @@
 // "sign": one bit a value, and one scale for all (scaled signs, Karimireddy et al. 2019, arXiv:1901.09847, of Bernstein
 // et al. 2018, arXiv:1802.04434): value i becomes ±‖x‖₁ / d. Little-endian:
 //
-//   scale  f32        ‖x‖₁ / d; 0 where that is no normal number (< 2^-126)
-//   sign   u1[d]      1 of what is below zero; the first in the lowest bit, what is left over of the last byte 0
+//   scale f32 ‖x‖₁ / d; 0 if that is not a normal number (< 2^-126)
+//   sign u1[d] 1 for values below zero; the first in the lowest bit; unused bits of the last byte are 0
 //
-// It is a contraction, ‖C(x) − x‖² = ‖x‖² − ‖x‖₁² / d, and wrong in the mean: with error feedback nothing is lost.
+// It is a contraction, ‖C(x) − x‖² = ‖x‖² − ‖x‖₁² / d, but biased; error feedback sends the error in later rounds.
 #include <bit>
 #include <cmath>
 #include <cstring>

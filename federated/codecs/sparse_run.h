@@ -7,8 +7,8 @@
 
 namespace rivulet {
 
-// `count` values of wire order with their places, little-endian and of any alignment: u32 indices, which ascend, and
-// float32 values. All others are zero.
+// `count` values of wire order with their places, little-endian and of any alignment: ascending u32 indices, and
+// float32 values. All other values are zero.
 struct SparseRun {
   const std::byte* indices = nullptr;
   const std::byte* values = nullptr;

@@ -37,7 +37,7 @@ Status SparseValues::Check(std::span<const std::byte> bytes) const {
 void SparseValues::Decode(std::span<const std::byte> bytes, int64_t first, std::span<float> out) const {
   std::ranges::fill(out, 0.0f);
   const SparseRun run = RunOf(bytes);
-  int64_t i = 0;  // of the first index that is not before `first`
+  int64_t i = 0;  // the first index that is not before `first`
   for (int64_t end = run.count; i < end;) {
     const int64_t middle = i + (end - i) / 2;
     if (run.index(middle) < first) {
@@ -70,7 +70,7 @@ Setting FractionOfValues() {
 
 StatusOr<int64_t> ValuesOfFraction(int64_t elements, const Settings& settings) {
   if (elements > kMostSparseElements) return InvalidArgument("a part of {} values has no indices of 32 bits", elements);
-  // 0.3 × 10 is a little more than 3 in some notations of 0.3, and 3 is meant.
+  // 0.3 × 10 is slightly above 3 in binary, but 3 is intended.
   const double wanted = std::ceil(settings.number("fraction") * static_cast<double>(elements) - 1e-9);
   return std::clamp<int64_t>(static_cast<int64_t>(wanted), 1, elements);
 }

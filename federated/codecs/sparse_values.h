@@ -3,7 +3,7 @@
 //   index  u32[k]  ascending
 //   value  f32[k]  in the same order
 //
-// -2 at 1 and 1 at 3: 01 00 00 00 03 00 00 00, 00 00 00 c0 00 00 80 3f.
+// Example, -2 at index 1 and 1 at index 3: 01 00 00 00 03 00 00 00, 00 00 00 c0 00 00 80 3f.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ class SparseValues : public Codec {
   int64_t elements() const { return elements_; }
   size_t k() const { return k_; }
 
-  // Writes the k, in ascending order of their indices.
+  // Writes the k values, in ascending order of their indices.
   class Writer {
    public:
     Writer(size_t k, std::string& out);
@@ -49,8 +49,8 @@ class SparseValues : public Codec {
   const size_t k_;
 };
 
-// The setting `fraction`, as a table has it, and the k that it comes to, at least 1. INVALID_ARGUMENT: indices have 32
-// bits, and these values more.
+// The setting `fraction` of a codec's table, and the k that it gives for `elements` values, at least 1.
+// INVALID_ARGUMENT: `elements` exceeds 32-bit indices.
 Setting FractionOfValues();
 StatusOr<int64_t> ValuesOfFraction(int64_t elements, const Settings& settings);
 

@@ -1,6 +1,6 @@
-// "top_k": of d values the k = ceil(fraction × d) that are largest in magnitude (Aji and Heafield 2017,
-// arXiv:1704.05021; Stich et al. 2018, arXiv:1809.07599), as sparse_values.h has them travel. Of equal ones the first
-// are sent, so that the bytes are a function of the values.
+// "top_k": of d values, the k = ceil(fraction × d) largest in magnitude (Aji and Heafield 2017, arXiv:1704.05021; Stich
+// et al. 2018, arXiv:1809.07599). sparse_values.h defines the bytes. Among equal values the first are sent, so that the
+// bytes depend on the values alone.
 #include <bit>
 #include <vector>
 
@@ -9,9 +9,9 @@
 namespace rivulet {
 namespace {
 
-constexpr int kLowBits = 15;  // of a magnitude's 31
+constexpr int kLowBits = 15;  // of 31 magnitude bits
 
-// Ordered as magnitudes are: NaN above infinity, so that what is no number is sent, and refused.
+// Ordered like the magnitudes, with NaN above infinity, so that values that are not finite are sent and then refused.
 uint32_t MagnitudeBits(float value) { return std::bit_cast<uint32_t>(value) & 0x7FFFFFFF; }
 
 class TopK final : public SparseValues {
@@ -32,10 +32,10 @@ class TopK final : public SparseValues {
 
  private:
   struct Cut {
-    uint32_t least = 0;  // magnitude of the last of the k
-    size_t ties = 0;     // how many of just that are among them
+    uint32_t least = 0;  // smallest magnitude among the k
+    size_t ties = 0;     // how many values of exactly that magnitude are sent
   };
-  // By counting, first the upper bits and then the lower ones of those that share the k-th's: no copy to sort.
+  // Finds the cut by counting: first the upper bits, then the lower bits of values with the k-th's upper bits.
   Cut CutOf(std::span<const FloatRun> values) const {
     size_t left = k();
     std::vector<size_t> counts(size_t{1} << (31 - kLowBits));

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kEncodedModel = "RVDOWN1\n";
 
-// Codecs that models travel by, without those that have the trait `unless`.
+// Codecs for models, except those with the trait `unless`.
 std::vector<std::string> ModelCodecsWithout(std::string_view unless) {
   std::vector<std::string> names;
   for (const SettingTable* codec : SettingTablesOf("codec"))
@@ -56,7 +56,7 @@ size_t Download::frozen_bytes() const {
   return bytes;
 }
 
-// The runs lie in wire order as slices do: trainable, and then shared.
+// The runs are in wire order, as slices are: trainable, then shared.
 std::string Download::Encode(const Model& model, uint64_t seed, int64_t version) const {
   std::vector<FloatRun> runs;
   for (const Segment segment : {Segment::kTrainable, Segment::kShared}) {
@@ -65,7 +65,7 @@ std::string Download::Encode(const Model& model, uint64_t seed, int64_t version)
       runs.push_back({model.tensor(slice).flat<float>().data(), nullptr, slice.elements});
     }
   }
-  // No client is called "", so no client's update has this stream.
+  // No client has the id "", so no client's update uses this stream.
   Draws draws(StreamFor(seed, "", Purpose::kEncode, static_cast<uint32_t>(version)), 0);
   std::string bytes(kEncodedModel);
   codec_->Encode(runs, draws, bytes);
@@ -77,8 +77,8 @@ std::string Download::Encode(const Model& model, uint64_t seed, int64_t version)
   return bytes;
 }
 
-// What clients would train from is looked at here, once, and not by each of them: a model with an infinite value in it
-// trains to nothing, and the run would end for a reason that nobody could guess.
+// Checks the model that clients will receive, once at the server. Training from a model with an infinite value would
+// fail at every client without a clear reason.
 Status Download::CheckArrives(const Model& model, const Model& arrived) const {
   for (const Slice& slice : layout_->slices()) {
     if (!TravelsEncoded(slice)) continue;

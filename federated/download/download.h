@@ -14,19 +14,19 @@ namespace rivulet {
 // Immutable, thread-safe.
 class Download {
  public:
-  // Of models of this layout; null: "f32" or "", by which a version travels as it is. NOT_FOUND, INVALID_ARGUMENT as
-  // Codec::Create, and a codec that leaves most of a model out.
+  // Creates the download for models of this layout; null for "f32" or "", with which a version is sent unchanged.
+  // NOT_FOUND: as Codec::Create. INVALID_ARGUMENT: as Codec::Create, or a codec that omits most of a model.
   static StatusOr<std::unique_ptr<const Download>> Create(std::string_view codec,
                                                           std::shared_ptr<const ModelLayout> layout);
 
   struct Sent {
     std::string bytes;
-    std::shared_ptr<Model> model;  // what every client makes of them
+    std::shared_ptr<Model> model;  // the model that every client decodes from `bytes`
   };
-  // The same for the same seed, version and model: a run that goes on after a kill sends what it sent.
-  // FAILED_PRECONDITION: a value that is none any more when it arrives, as beyond 65504 by "f16"; names its tensor.
+  // Deterministic for a seed, version and model, so that a resumed run sends the same bytes. FAILED_PRECONDITION: a
+  // value would not be finite after decoding, such as one beyond 65504 with "f16"; names its tensor.
   StatusOr<Sent> Send(const Model& model, uint64_t seed, int64_t version) const;
-  // DATA_LOSS: bytes that Send never gives.
+  // DATA_LOSS: Send never produces such bytes.
   StatusOr<std::shared_ptr<Model>> Decode(std::string_view bytes) const;
 
  private:

@@ -1,5 +1,5 @@
 // Names of a metric's counts among a client's declared scalars: "evaluate/auc/count/0007" is one of the counts of the
-// metric "auc". Digits are four, so that byte order is the counts' order.
+// metric "auc". Numbers have four digits, so that byte order is numeric order.
 #pragma once
 
 namespace rivulet {

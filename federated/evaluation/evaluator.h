@@ -13,7 +13,7 @@
 
 namespace rivulet {
 
-// A number, and of a rate what it is made of: value = right / total, so that 0.228 is 0.228.
+// A metric's value; for a rate also its terms, value = right / total, so that no precision is lost.
 struct Measure {
   double value = 0;
   std::optional<int64_t> right, total;
@@ -23,13 +23,13 @@ struct Measure {
   bool operator==(const Measure&) const = default;
 };
 
-// By what versions are compared, the first that is there: a validation set is there for that, and so that the test set
-// is not used for it.
+// Metrics by which versions are compared; the first available one is used. Validation sets come first, so that the test
+// set is not used for selection.
 inline constexpr std::string_view kJudgingMetrics[] = {"validation/accuracy", "validation/loss", "test/accuracy",
                                                        "test/loss"};
 
-// Whether less of a metric is better, as of losses and errors, and of how they are spread over clients
-// (coordinator/ledger/evaluation.h).
+// Returns true if lower values of a metric are better, as for losses and errors, and for statistics of their
+// distribution over clients (coordinator/ledger/evaluation.h).
 inline bool LowerIsBetter(std::string_view metric) {
   for (const std::string_view spread : {"/mean", "/p10", "/p50", "/p90", "/worst_decile"}) {
     if (metric.ends_with(spread)) metric.remove_suffix(spread.size());

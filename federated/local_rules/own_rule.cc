@@ -21,7 +21,7 @@ constexpr GraphLimits kLimits = {.bytes = size_t{16} << 20, .nodes = 100'000};
 bool IsVector(const TensorSpec& spec) { return spec.shape.known_rank() && spec.shape.rank() == 1; }
 bool IsNumber(const TensorSpec& spec, DType dtype) { return spec.dtype == dtype && spec.shape == Shape{}; }
 
-// What a name after a prefix may be: it becomes that of a plan's variable.
+// Whether a name after a prefix is valid: it becomes part of the name of a plan's variable.
 bool IsName(std::string_view name) {
   return !name.empty() && name.size() <= 255 && std::ranges::all_of(name, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
@@ -63,7 +63,7 @@ Status OwnRule::Check() {
   return CheckTargets();
 }
 
-// Every value is a vector of a length that only the model says, or a number.
+// Every value must be a float32 vector, whose length only the model defines, or a number.
 Status OwnRule::CheckNode(const Node& node, bool assigned) {
   const std::string_view type = node.type();
   if (type == "NoOp" || type == "AssignVariableOp") return absl::OkStatus();
@@ -135,7 +135,7 @@ Status OwnRule::CheckVariable(const Node& node, bool assigned) {
 
 namespace {
 
-// What an output or a target of a rule may be made of, and what of it there is.
+// Checks the nodes that an output or a target may depend on, and records which exist.
 class TargetCheck {
  public:
   TargetCheck(const Graph& graph, Node* target) : name_(target->name()) {
@@ -156,7 +156,7 @@ class TargetCheck {
     return absl::OkStatus();
   }
 
-  // `target` waits for assignments alone, each of another variable, none of these.
+  // `target` must depend only on assignments, each to another variable, none of those in `not_these`.
   Status CheckAssigns(const Node& target, std::initializer_list<std::string_view> not_these) const {
     std::vector<std::string_view> written;
     for (const Node* assign : assigns_) {

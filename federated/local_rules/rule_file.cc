@@ -7,7 +7,7 @@
 namespace rivulet {
 namespace {
 
-// A graph has bytes that no text has: each of its nodes names its op after a 0x12.
+// A graph contains bytes that text never contains: in each node a 0x12 precedes the op's name.
 bool IsText(std::string_view bytes) {
   return std::ranges::none_of(
       bytes, [](char c) { return static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t' && c != '\r'; });
@@ -24,7 +24,7 @@ StatusOr<OwnRule> OwnRule::OfFile(std::string_view bytes, std::string_view path)
     return rule;
   }
   const StatusOr<Graph> graph = BuildRule(bytes);
-  // FILE:LINE:COLUMN, as compilers have it.
+  // FILE:LINE:COLUMN, the format of compilers.
   if (!graph.ok()) return Status(graph.status().code(), ToAbsl(fmt::format("{}:{}", path, Message(graph.status()))));
   StatusOr<OwnRule> rule = Open(SerializeGraph(*graph));
   if (!rule.ok()) return Annotate(rule.status(), path);

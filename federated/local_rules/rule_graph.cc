@@ -14,27 +14,27 @@ namespace rivulet {
 namespace {
 
 constexpr size_t kMaxBytes = size_t{64} << 10;
-constexpr int kMaxDepth = 64;  // of what stands inside of each other: reading goes as deep
+constexpr int kMaxDepth = 64;  // limit of nested expressions, and so of the parser's recursion
 constexpr std::string_view kMemory = "memory.", kState = "state.", kBroadcast = "broadcast.", kUpdate = "update.";
 
 using Value = RuleValue;
 constexpr std::pair<std::string_view, std::string_view> kComparisons[] = {
     {"<", "Less"}, {"<=", "LessEqual"}, {">", "Greater"}, {">=", "GreaterEqual"}, {"==", "Equal"}, {"!=", "NotEqual"}};
 
-// Null: there is none.
+// Null: no such function.
 const RuleFunction* FunctionNamed(std::string_view name) {
   const auto found = std::ranges::find(RuleFunctions(), name, &RuleFunction::name);
   return found == RuleFunctions().end() ? nullptr : &*found;
 }
 
-// A name that is no rule's to give.
+// Whether the language reserves a name.
 bool IsReserved(std::string_view name) {
   constexpr std::string_view kNames[] = {"base",  "end",   "grad",  "learning_rate", "memory",    "name",
                                          "graph", "round", "state", "steps",         "broadcast", "update"};
   return std::ranges::find(kNames, name) != std::end(kNames) || FunctionNamed(name) != nullptr;
 }
 
-// Reads a rule from left to right and adds to the graph what it has read.
+// Parser of a rule, from left to right; adds parsed expressions to the graph.
 class RuleReader {
  public:
   explicit RuleReader(std::vector<RuleToken> tokens) : tokens_(std::move(tokens)) {}
@@ -90,7 +90,7 @@ class RuleReader {
     return absl::OkStatus();
   }
 
-  // Another program, whose variables are as the last step has left them.
+  // Starts the second graph, which runs after the last step and sees the variables as that step left them.
   Status BeginEnd(const RuleToken& at) {
     if (in_end_) return Refuse(at, "'end:' occurs twice; put all work after the last step behind the first");
     in_end_ = true;
@@ -128,7 +128,7 @@ class RuleReader {
     return absl::OkStatus();
   }
 
-  // Whether this name may be assigned here, and which variable it is.
+  // Checks that this name may be assigned here, and sets `flat` to its variable.
   Status CheckTarget(const RuleToken& name, std::string& flat) const {
     const std::string_view text = name.text;
     if (text == "gradient") {
@@ -205,7 +205,7 @@ class RuleReader {
     return left;
   }
 
-  // With `signed_only` it begins with its first sign: what follows `loss`.
+  // With `signed_only` the sum must start with a sign: the part after `loss`.
   StatusOr<Value> ReadSum(bool signed_only) {
     Value sum;
     if (!signed_only) {
@@ -377,7 +377,7 @@ class RuleReader {
   RuleNodes nodes_;
   std::map<std::string_view, Value> values_;
   std::map<std::string_view, Value> settings_;
-  std::map<std::string_view, RuleToken> unread_;  // those of them that nothing has read
+  std::map<std::string_view, RuleToken> unread_;  // values that no expression has read yet
   std::set<std::string_view> of_step_;
   Value gradient_, loss_;
 };

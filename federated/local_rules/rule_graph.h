@@ -36,8 +36,8 @@
 
 namespace rivulet {
 
-// The graph of a rule file (own_rule.h says how it is read). INVALID_ARGUMENT, as "3:12: there is no 'gard'; …" with
-// line and column: what is no rule. RESOURCE_EXHAUSTED: more than 64 KiB.
+// Parses a rule file into its graph (own_rule.h). INVALID_ARGUMENT: not a valid rule; the message starts with line and
+// column: "3:12: there is no 'gard'; …". RESOURCE_EXHAUSTED: more than 64 KiB.
 StatusOr<Graph> BuildRule(std::string_view text);
 
 }  // namespace rivulet

@@ -4,12 +4,12 @@
 
 namespace rivulet {
 
-inline constexpr char kMemoryPrefix[] = "memory/";     // a vector of the rule's own, one of the plan's slots
+inline constexpr char kMemoryPrefix[] = "memory/";     // a vector of the rule, one of the plan's slots
 inline constexpr char kSettingPrefix[] = "settings/";  // a float64 constant: the setting's default
 inline constexpr char kRateInput[] = "learning_rate";  // a float64 placeholder: client.optimizer.learning_rate
-inline constexpr char kGradientOutput[] = "gradient";  // what the optimiser takes
+inline constexpr char kGradientOutput[] = "gradient";  // the gradient for the optimiser
 inline constexpr char kLossOutput[] = "loss";          // a float64 number, added to the loss
-inline constexpr char kStepTarget[] = "step";          // waits for what a step assigns
-inline constexpr char kEndTarget[] = "end";            // waits for what is assigned when the last step is done
+inline constexpr char kStepTarget[] = "step";          // depends on the assignments of a step
+inline constexpr char kEndTarget[] = "end";            // depends on the assignments after the last step
 
 }  // namespace rivulet

@@ -14,7 +14,7 @@
 
 namespace rivulet {
 
-// What an expression is. A truth is what a comparison gives, for where() alone.
+// Value of an expression. A truth value is the result of a comparison, which only where() accepts.
 struct RuleValue {
   Output output;
   bool vector = false, truth = false;
@@ -27,8 +27,8 @@ class RuleNodes {
   RuleValue Number(double value) const;
   RuleValue Setting(std::string_view name, double value) const;
   RuleValue Rate();                           // learning_rate
-  RuleValue Vector(const std::string& flat);  // a flat variable, as it is before anything is assigned
-  RuleValue Scalar(const std::string& flat);  // the same of "round" and "steps"
+  RuleValue Vector(const std::string& flat);  // a flat variable, before any assignment
+  RuleValue Scalar(const std::string& flat);  // "round" or "steps", before any assignment
   RuleValue Each(std::string_view op, const RuleValue& x) const;
   RuleValue Both(std::string_view op, const RuleValue& x, const RuleValue& y) const;
   RuleValue Product(const RuleValue& x, const RuleValue& y) const;
@@ -36,10 +36,10 @@ class RuleNodes {
   RuleValue Where(const RuleValue& truth, const RuleValue& x, const RuleValue& y) const;
   RuleValue Sum(const RuleValue& x) const;
 
-  // The vector becomes what the target waits for: of the step, or of the end.
+  // Assigns the vector and makes the target of the step, or of the end, depend on it.
   void Assign(const std::string& flat, const RuleValue& value, bool at_end);
   bool assigns() const { return !assigned_[0].empty() || !assigned_[1].empty(); }
-  // The graph with these outputs, where there are any, and its targets. Nothing is left.
+  // Returns the graph with these outputs, if they are set, and its targets. The object is empty afterwards.
   StatusOr<Graph> Finish(const RuleValue& gradient, const RuleValue& loss) &&;
 
  private:
@@ -54,14 +54,14 @@ class RuleNodes {
   std::vector<Node*> assigned_[2];
 };
 
-// A function that a rule may call.
+// A function of the rule language.
 struct RuleFunction {
-  std::string_view name, call, doc;  // "abs", "abs(x)", what it gives
+  std::string_view name, call, doc;  // "abs", "abs(x)", description of the result
   int arguments = 1;
   bool of_truth = false;    // the first argument is a comparison
-  bool of_vectors = false;  // all are vectors
+  bool of_vectors = false;  // all arguments are vectors
   RuleValue (*make)(RuleNodes& nodes, std::span<const RuleValue> arguments) = nullptr;
 };
-std::span<const RuleFunction> RuleFunctions();  // by name
+std::span<const RuleFunction> RuleFunctions();  // sorted by name
 
 }  // namespace rivulet

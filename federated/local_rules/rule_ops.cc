@@ -15,7 +15,7 @@ Padding Anything(Inputs) { return Padding::kAny; }
 Padding Product(Inputs inputs) {
   return Worst(inputs) == Padding::kAny ? Padding::kAny : *std::ranges::min_element(inputs);
 }
-// Negative numbers have no root.
+// Roots of negative numbers are NaN.
 Padding Root(Inputs inputs) { return inputs[0] == Padding::kZero ? Padding::kZero : Padding::kAny; }
 Padding Exponential(Inputs inputs) { return inputs[0] == Padding::kZero ? Padding::kFinite : Padding::kAny; }
 Padding Choice(Inputs inputs) { return Worst(inputs.subspan(1)); }

@@ -8,15 +8,15 @@
 
 namespace rivulet {
 
-// What the elements between tensors of a flat vector are: zeros; something that zero times is zero; anything. A number
-// is finite.
+// Possible values of the padding between tensors of a flat vector: zeros; finite values, whose product with zero is
+// zero; any values. Numbers count as finite.
 enum class Padding : uint8_t { kZero, kFinite, kAny };
 
 struct RuleOp {
   std::string_view name;
   Padding (*padding)(std::span<const Padding> inputs);
 };
-// Null: no rule is made of it. Those that have a meaning of their own (variables, constants, targets) are not here.
+// Null: rules may not use the op. Ops with special handling (variables, constants, targets) are not listed.
 const RuleOp* FindRuleOp(std::string_view name);
 std::string RuleOpNames();  // "Abs, AddV2, …"
 

@@ -42,7 +42,7 @@ class RuleTokenReader {
     return absl::OkStatus();
   }
 
-  // A name, or two with a point between: "memory.m".
+  // The length of a name, or of two names with a dot between: "memory.m".
   size_t NameSize() const {
     size_t end = at_;
     bool point = false;

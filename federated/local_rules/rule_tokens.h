@@ -12,15 +12,15 @@ namespace rivulet {
 
 struct RuleToken {
   enum class Kind : uint8_t { kName, kNumber, kSign, kLineEnd, kEnd } kind = Kind::kEnd;
-  std::string_view text;  // "memory.m", "0.1", "<=": of the file's bytes
+  std::string_view text;  // "memory.m", "0.1", "<="; a view of the file's bytes
   double number = 0;
   int line = 1, column = 1;  // counted from 1, in bytes
 
   bool Is(std::string_view sign) const { return kind == Kind::kSign && text == sign; }
 };
 
-// All of a file, with one kEnd last. A line end inside of parentheses is none, and several are one. `text` must outlive
-// the tokens. INVALID_ARGUMENT, as "3:12: …": a character that no rule has, a number out of range.
+// Returns the tokens of a file, ended by one kEnd. Line ends inside parentheses are skipped, and consecutive ones
+// merged. `text` must outlive the tokens. INVALID_ARGUMENT, as "3:12: …": an invalid character, a number out of range.
 StatusOr<std::vector<RuleToken>> ReadRuleTokens(std::string_view text);
 
 }  // namespace rivulet

@@ -15,12 +15,12 @@ void RuleWriter::AddToLoss(const Node& number) {
   Write(rule_.Find(number.name()));
   const Output added = written_[&number].output;
   const Output params = reads_["params"];
-  if (!added || !params) return;  // the scope says why
+  if (!added || !params) return;  // the scope has the error
   const Output one = Number(f_.scope(), 1);
   StatusOr<std::vector<Output>> slope =
       ComputeGradients(f_.scope(), std::vector<Output>{added}, std::vector<Output>{one}, std::vector<Output>{params});
   if (!slope.ok()) return f_.scope().Fail(slope.status());
-  // What a sum is differentiated by is not zero where the sum is of zeros.
+  // Clears the padding: the derivative of a sum over clean vectors may still be nonzero there.
   reads_["grads"] = f_.Add(f_.grads(), Clean({(*slope)[0], Padding::kAny}));
 }
 
@@ -41,7 +41,7 @@ Output RuleWriter::Gradients() {
 }
 
 void RuleWriter::Assign(const Node& target) {
-  // Everything is read before anything is written.
+  // Reads everything before it writes anything.
   std::vector<std::pair<std::string, Output>> values;
   for (const Node* assign : target.control_inputs()) {
     values.emplace_back(Flat(*assign->input(0).node), Vector(*assign->input(1).node));
@@ -57,7 +57,7 @@ void RuleWriter::Write(Node* target) {
 
 RuleWriter::Written RuleWriter::Make(const Node& node) {
   const Scope& scope = f_.scope();
-  if (node.type() == "VarHandleOp") return {};  // by whoever reads it
+  if (node.type() == "VarHandleOp") return {};  // each reader handles it
   if (node.type() == "ReadVariableOp") return Read(node);
   if (node.type() == "Placeholder") return {Number(scope, numbers_.at(kRateInput))};
   if (node.type() == "Const") {
@@ -99,7 +99,7 @@ Output RuleWriter::Clean(const Written& written) {
   return f_.scope().Op("SelectV2", {mask, output, f_.scope().Const(0.0f, "zero")});
 }
 
-// True where a tensor's elements lie. Of stretches, and no constant as large as the model.
+// True for a tensor's elements, false for padding. Built from stretches, without a constant as large as the model.
 Output RuleWriter::Mask() {
   if (mask_) return mask_;
   const Scope& scope = f_.scope();
@@ -110,7 +110,7 @@ Output RuleWriter::Mask() {
     stretches.push_back(
         scope.Op("Fill", {scope.Const(Tensor::Of<int64_t>({1}, {count})), scope.Const(Tensor::Scalar(elements))}));
   };
-  size_t begin = 0, end = 0;  // of elements that lie side by side
+  size_t begin = 0, end = 0;  // of adjacent elements
   for (const Slice& slice : f_.layout().slices()) {
     if (!IsTrained(slice.segment)) continue;
     if (slice.offset > end) {

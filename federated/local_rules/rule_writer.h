@@ -1,4 +1,4 @@
-// Writes a checked rule's nodes into a pass's graph of a known layout.
+// Copies a checked rule's nodes into a pass's graph for a known layout.
 #pragma once
 
 #include <map>
@@ -11,20 +11,20 @@
 
 namespace rivulet {
 
-// For one of a pass's graphs. Everything must outlive it; errors stick to the scope.
+// Writer for one of a pass's graphs. All arguments must outlive it; errors are kept in the scope.
 class RuleWriter {
  public:
-  // `slots` are the flats of the rule's memory: "memory/m" → "slots/0".
+  // `slots` maps the rule's memory to flat variables: "memory/m" → "slots/0".
   RuleWriter(const Graph& rule, const std::map<std::string, double>& numbers,
              const std::map<std::string, std::string>& slots, FlatScope& f);
 
-  // From here on what reads `grads` reads them with the gradient by params of this output of the rule, a number, added.
+  // From now on, `grads` includes the gradient of this number, an output of the rule, by params.
   void AddToLoss(const Node& number);
-  // The vector that an output of the rule is, zero in the padding.
+  // The vector of a rule's output, with zero padding.
   Output Vector(const Node& vector);
-  // `grads`, as the rule reads them.
+  // `grads` as the rule reads it, including AddToLoss.
   Output Gradients();
-  // Carries out what the target waits for.
+  // Writes the assignments that the target depends on.
   void Assign(const Node& target);
 
  private:
@@ -36,7 +36,7 @@ class RuleWriter {
   Written Make(const Node& node);
   Written Read(const Node& node);
   std::string Flat(const Node& handle) const;
-  // Zero in the padding.
+  // Sets the padding to zero.
   Output Clean(const Written& written);
   Output Mask();
 

@@ -1,6 +1,6 @@
-// "clip": all values of an update times min(1, norm / ‖update‖), the norm over all its parts (McMahan et al. 2018,
-// arXiv:1710.06963, flat clipping). The factor is the largest float32 up to that, and each product is rounded once. So
-// no client says more than `norm`, to within the rounding of float32.
+// "clip": multiplies all values of an update by min(1, norm / ‖update‖), with the norm over all its parts (McMahan et
+// al. 2018, arXiv:1710.06963, flat clipping). The factor is the largest float32 not above that, and each product is
+// rounded once. So no update is longer than `norm`, apart from float32 rounding.
 #include "federated/mechanisms/scaling.h"
 
 namespace rivulet {
@@ -11,7 +11,7 @@ class Clip final : public ScalingMechanism {
   explicit Clip(double norm) : norm_(norm) {}
 
   StatusOr<float> FactorFor(double norm, Scalars&) const override {
-    return norm > norm_ ? FloatUpTo(norm_ / norm) : 1;  // NaN is left for whoever folds
+    return norm > norm_ ? FloatUpTo(norm_ / norm) : 1;  // NaN is refused by the aggregation
   }
 
  private:

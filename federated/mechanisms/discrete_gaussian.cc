@@ -1,8 +1,8 @@
-// "discrete_gaussian": every value is rounded to a multiple of 2^-fraction_bits, and an exact discrete Gaussian of the
-// given parameter in these units is added (Kairouz, Liu, Steinke 2021, arXiv:2102.06387): a client's part of the
-// noise of a secure sum. Results are whole numbers of units below 2^24, which float32 holds, so that the sum is one of
-// integers. The count of adaptive clipping gets the same noise, as one more value. What is to protect somebody has a
-// key of the system's generator; a "seeded" key is of the task's stream, which knowledge of the run's seed repeats: for
+// "discrete_gaussian": rounds every value to a multiple of 2^-fraction_bits and adds an exact discrete Gaussian of the
+// given parameter in these units (Kairouz, Liu, Steinke 2021, arXiv:2102.06387): a client's share of the noise in a
+// secure sum. Results are integers of units below 2^24, which float32 holds, so that the sum is one of integers. The
+// count of adaptive clipping gets the same noise, as one more value. Protective noise has a key from the system's
+// generator. A "seeded" key comes from the task's stream, which anyone with the run's seed can repeat: for
 // simulations.
 #include <cmath>
 #include <vector>
@@ -14,7 +14,7 @@
 namespace rivulet {
 namespace {
 
-constexpr int64_t kMostUnits = int64_t{1} << 24;  // whole numbers that float32 holds
+constexpr int64_t kMostUnits = int64_t{1} << 24;  // up to here float32 holds all integers
 constexpr size_t kDrawnAtOnce = 64 * static_cast<size_t>(privacy::kElementsPerBlock);
 
 class DiscreteGaussianNoise final : public Mechanism {
@@ -48,9 +48,9 @@ class DiscreteGaussianNoise final : public Mechanism {
   bool repeatable() const override { return seeded_; }
 
  private:
-  // Nearly always all values have room. One that has none, or is not finite, is met again where it is told.
+  // Fast path: almost always all values are in range. Otherwise the caller repeats the work and reports the error.
   Status AddAll(std::span<const int64_t> noise, std::span<float> values) const {
-    // The nearest whole number, halves to even, below 2^51; whatever is larger has no room.
+    // Rounds to the nearest integer, ties to even, below 2^51; larger values are out of range.
     constexpr double kMagic = 0x1.8p52;
     const double unit = std::ldexp(1.0, -fraction_bits_), per_unit = std::ldexp(1.0, fraction_bits_);
     for (size_t i = 0; i < values.size(); ++i) {
@@ -66,7 +66,7 @@ class DiscreteGaussianNoise final : public Mechanism {
   }
 
   Status Add(int64_t noise, float& value) const {
-    if (!std::isfinite(value)) return absl::OkStatus();  // left for the coordinator to refuse
+    if (!std::isfinite(value)) return absl::OkStatus();  // the coordinator refuses it
     const double units = std::nearbyint(std::ldexp(static_cast<double>(value), fraction_bits_));
     if (!(std::abs(units) + std::abs(static_cast<double>(noise)) < static_cast<double>(kMostUnits))) {
       return InvalidArgument(
@@ -79,11 +79,11 @@ class DiscreteGaussianNoise final : public Mechanism {
 
   const int fraction_bits_;
   const privacy::DiscreteGaussian law_;
-  const double count_units_;  // of each 1 of "unclipped"; 0: it is not summed
+  const double count_units_;  // for each 1 of "unclipped"; 0: no count is summed
   const bool seeded_;
 };
 
-// Plans state numbers as floats: both are whole or exact in one.
+// Plans state settings as floats: both are integers or exact as floats.
 RIVULET_MECHANISM(discrete_gaussian_registration, "discrete_gaussian",
                   {Float("fraction_bits", std::nullopt, "Values are multiples of 2 to minus this.").Between(-40, 60),
                    Float("parameter", std::nullopt, "The noise's deviation in these units.")

@@ -1,12 +1,12 @@
-// "discrete_laplace": local differential privacy of one update, from everybody who reads it (Ghosh, Roughgarden,
-// Sundararajan 2012, arXiv:0811.2841; Duchi, Jordan, Wainwright 2013 for the local model). A unit is
-// 2^-fraction_bits. Values are scaled so that their magnitudes add up to `clip_units` units at most, and are cut off to
-// whole units. Each gets an exact discrete Laplace of the scale `scale` in units. Two updates then differ by 2
-// clip_units in the L1 norm at most, whatever a client has, so that one task spends epsilon = 2 clip_units / scale.
+// "discrete_laplace": local differential privacy of one update, from everyone who reads it (Ghosh, Roughgarden,
+// Sundararajan 2012, arXiv:0811.2841; Duchi, Jordan, Wainwright 2013 for the local model). A unit is 2^-fraction_bits.
+// Values are scaled to a sum of magnitudes of at most `clip_units` units, and truncated to whole units. Each gets an
+// exact discrete Laplace with the scale `scale` in units. Two updates then differ by at most 2 clip_units in the L1
+// norm, for any data, so one task spends epsilon = 2 clip_units / scale.
 //
-// Nothing else of an update decides anything: one that is not finite counts as zeros, and results that leave the range
-// of +-2^23 units are moved to its end after the noise. What is to protect somebody has a key of the system's
-// generator; a "seeded" key is of the task's stream, which knowledge of the run's seed repeats: for simulations.
+// The output depends on nothing else of an update. An update that is not finite counts as zeros, and results outside
+// ±2^23 units are clamped after the noise. Protective noise has a key from the system's generator; a "seeded" key comes
+// from the task's stream, which anyone with the run's seed can repeat: for simulations.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -18,7 +18,7 @@
 namespace rivulet {
 namespace {
 
-constexpr int64_t kLargestSent = (int64_t{1} << 23) - 1;  // units: whole numbers that float32 holds
+constexpr int64_t kLargestSent = (int64_t{1} << 23) - 1;  // units; float32 holds all integers up to here
 constexpr size_t kLaplaceAtOnce = 64 * static_cast<size_t>(privacy::kElementsPerBlock);
 
 class DiscreteLaplaceNoise final : public Mechanism {
@@ -35,7 +35,7 @@ class DiscreteLaplaceNoise final : public Mechanism {
     const double factor = !std::isfinite(norm) ? 0 : norm > most ? most / norm : 1;
     RIVULET_ASSIGN_OR_RETURN(const privacy::NoiseKey key, NoiseKeyFrom(seeded_, draws));
     const double to_units = std::ldexp(1.0, fraction_bits_), unit = std::ldexp(1.0, -fraction_bits_);
-    int64_t left = clip_units_;  // so that no rounding of the factor makes the norm larger
+    int64_t left = clip_units_;  // ensures that rounding never makes the norm larger
     std::vector<int64_t> noise;
     uint64_t block = 0;
     for (std::span<float> values : parts) {
@@ -59,7 +59,7 @@ class DiscreteLaplaceNoise final : public Mechanism {
   bool repeatable() const override { return seeded_; }
 
  private:
-  // Towards zero, and at most `left`.
+  // Rounds towards zero, to at most `left`.
   static int64_t UnitsOf(double units, int64_t left) {
     return static_cast<int64_t>(std::clamp(units, -static_cast<double>(left), static_cast<double>(left)));
   }
@@ -70,7 +70,7 @@ class DiscreteLaplaceNoise final : public Mechanism {
   const bool seeded_;
 };
 
-// Plans state numbers as floats: all are whole in one.
+// Plans state settings as floats: all are integers as floats.
 RIVULET_MECHANISM(discrete_laplace_registration, "discrete_laplace",
                   {Float("fraction_bits", std::nullopt, "Values are multiples of 2 to minus this.").Between(-40, 60),
                    Float("clip_units", std::nullopt, "Largest sum of the magnitudes of an update, in these units.")

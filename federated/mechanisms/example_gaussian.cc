@@ -1,7 +1,7 @@
 // "example_gaussian": protects single examples in training. The trainer reads its settings, clips the gradient of each
-// example and adds exact discrete Gaussian noise to each step's sum (client/training/example_steps.h). The update is
-// made of noised gradients alone, so nothing is left to be done to it. A client that does not know this mechanism
-// refuses the plan by its name. The noise follows from a site's key, so the same task gives the same update.
+// example and adds exact discrete Gaussian noise to each step's sum (client/training/example_steps.h). The update
+// consists of noised gradients only, so Apply changes nothing. Clients that do not know this mechanism refuse the plan.
+// The noise comes from a site's key, so repeating a task gives the same update.
 #include "federated/mechanisms/mechanism.h"
 
 namespace rivulet {

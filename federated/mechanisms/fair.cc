@@ -1,12 +1,12 @@
-// "fair": the weight of an update in q-FedAvg (Li et al. 2020, arXiv:1905.10497, algorithm 2), carried in its values.
-// With F the loss that the client declares of the model that its task began with ("initial_loss"), Δ the update and L
-// one over the client's learning rate, the values become (F / R)^q · Δ, and the client declares the divisor:
+// "fair": multiplies an update by its weight in q-FedAvg (Li et al. 2020, arXiv:1905.10497, algorithm 2). F is the loss
+// of the received model, which the client declares as "initial_loss", Δ the update, and L the inverse of the client's
+// learning rate. The values become (F / R)^q · Δ, and the client declares the divisor:
 //
 //   fair_weight = (F^q + q · L · F^(q − 1) · ‖Δ‖²) / R^q
 //
-// which is the paper's h over its L and over R^q. As it does there, 10^-10 is added to F, of which a power may be taken
-// then. R is the task's number "loss_reference", else the setting: a common factor of a version's updates, which the
-// division takes out again. Sums have an absolute resolution and a bound, so a weight above kMostWeight is refused.
+// which is the paper's h divided by L and R^q. As in the paper, 10^-10 is added to F, so that powers are defined. R is
+// the task's number "loss_reference", or else the setting: a common factor of a version's updates, which cancels out.
+// Sums have an absolute resolution and a bound, so a weight above kMostWeight is refused.
 #include <algorithm>
 #include <cmath>
 

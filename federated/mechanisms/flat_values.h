@@ -1,5 +1,5 @@
 // Loops over the values of an update. Blocks have a fixed length, so that compilers vectorise them and the order of
-// additions, and with it each bit, is the same on every machine.
+// additions is fixed: every machine gives the same bits.
 #pragma once
 
 #include <cmath>
@@ -15,7 +15,7 @@ inline double SumOfChains(std::span<const double, 8> chains) {
   return sum;
 }
 
-// Σ value², in double. A square of a float32 is exact.
+// Σ value², in double. Squares of float32 are exact.
 inline double SumOfSquares(std::span<const float> values) {
   constexpr size_t kChains = 8;
   double chains[kChains] = {};
@@ -30,14 +30,14 @@ inline double SumOfSquares(std::span<const float> values) {
   return SumOfChains(chains);
 }
 
-// The Euclidean norm of all parts together.
+// The Euclidean norm over all parts.
 inline double NormOf(std::span<const std::span<float>> parts) {
   double squares = 0;
   for (const std::span<const float> part : parts) squares += SumOfSquares(part);
   return std::sqrt(squares);
 }
 
-// Each value times the factor, rounded once.
+// Multiplies each value by the factor, rounding once.
 inline void ScaleBy(std::span<float> values, float factor) {
   for (float& value : values) value *= factor;
 }

@@ -16,7 +16,7 @@ StatusOr<MeanMechanisms> MeanMechanisms::Create(std::span<const PieceSpec> piece
 Status MeanMechanisms::Apply(int64_t version, std::span<const std::span<float>> parts) const {
   Scalars none;
   for (size_t i = 0; i < mechanisms_.size(); ++i) {
-    // No client is called "", so no client's noise has this stream.
+    // No client has the id "", so no client's noise uses this stream.
     Draws draws(StreamFor(seed_, "", Purpose::kNoise, static_cast<uint32_t>(version)), static_cast<uint32_t>(i));
     RIVULET_RETURN_IF_ERROR(mechanisms_[i]->Apply(parts, draws, none));
   }

@@ -19,8 +19,8 @@ class MeanMechanisms {
   static StatusOr<MeanMechanisms> Create(std::span<const PieceSpec> pieces, uint64_t seed);
 
   bool empty() const { return mechanisms_.empty(); }
-  // Changes the means of all parts of `version`, the one that is made. What is not drawn from the system is a function
-  // of the seed and of the version alone, so a version that is made once more is the same. INTERNAL: no randomness.
+  // Changes the means of all parts of `version`, the version that is being made. Unless noise comes from the system's
+  // generator, the result depends on seed and version alone, so repeating it gives the same. INTERNAL: no randomness.
   Status Apply(int64_t version, std::span<const std::span<float>> parts) const;
 
  private:

@@ -1,11 +1,11 @@
 // A mechanism: modifies the values of an update before it leaves its client, or the mean of a version before the
-// server's step (mean_mechanisms.h). It is a pure loop over flat spans. One registered file a mechanism, with its table
+// server's step (mean_mechanisms.h). It is a loop over flat spans. Each mechanism is one registered file with its table
 // of settings.
 //
 //   class Clip final : public Mechanism { Status Apply(…) const override; };
 //   RIVULET_MECHANISM(clip_registration, "clip", {Float("norm", …)}, CreateClip);
 //
-// Reading the registry is thread-safe once main has begun.
+// Lookups are thread-safe once main has started; registrations run before.
 #pragma once
 
 #include <memory>
@@ -26,16 +26,16 @@ class ScalingMechanism;  // federated/mechanisms/scaling.h
 class Mechanism {
  public:
   virtual ~Mechanism() = default;
-  // NOT_FOUND names the nearest; INVALID_ARGUMENT as Settings::Read.
+  // NOT_FOUND names the nearest mechanism; INVALID_ARGUMENT as Settings::Read.
   static StatusOr<std::unique_ptr<const Mechanism>> Create(const PieceSpec& piece);
-  // Changes the values of one update, or of one mean, all its parts together. `draws`: the task's or the version's own
-  // stream, of nobody else. `declared`: what the client says beside the update, to be read and added to; nothing of a
-  // mean. Values that are not finite stay so: whoever folds refuses them. INTERNAL: the system gives no randomness.
-  // INVALID_ARGUMENT: the task declares nothing of what this needs.
+  // Changes the values of one update, or of one mean, given as all its parts. `draws`: a stream used by this task or
+  // version alone. `declared`: the client's scalars, which it may read and extend; empty for a mean. Values that are
+  // not finite stay so, and the aggregation refuses them. INTERNAL: the system gives no randomness. INVALID_ARGUMENT: a
+  // scalar that this mechanism needs is not declared.
   virtual Status Apply(std::span<const std::span<float>> parts, Draws& draws, Scalars& declared) const = 0;
-  // Whether the same values and draws give the same once more; not so what draws from the system.
+  // Returns true if equal values and draws give equal results; false if it draws from the system's generator.
   virtual bool repeatable() const { return true; }
-  // This, of one that only multiplies all values by one number; else null.
+  // This mechanism as a ScalingMechanism if it multiplies all values by one number; else null.
   virtual const ScalingMechanism* scaling() const { return nullptr; }
 };
 
@@ -43,7 +43,7 @@ class Mechanism {
 bool AreRepeatable(std::span<const PieceSpec> mechanisms);
 
 using MechanismFactory = std::unique_ptr<const Mechanism> (*)(const Settings& settings);
-// Registers the table ("mechanism", name) too. A check fails where two have one name.
+// Also registers the table ("mechanism", name). CHECK fails if two have one name.
 struct MechanismRegistration {
   MechanismRegistration(const char* name, std::vector<Setting> settings, MechanismFactory factory);
 };

@@ -1,6 +1,6 @@
-// "noise": a normal number of mean 0 and of the given deviation is added to every value. What is to protect somebody is
-// drawn from the system's generator; "seeded" draws from the task's own stream, which whoever knows the run's seed
-// can repeat, and take away again: for simulations.
+// "noise": adds a normal number with mean 0 and the given deviation to every value. Protective noise is drawn from the
+// system's generator. "seeded" noise is drawn from the task's stream, which anyone with the run's seed can repeat and
+// remove: for simulations.
 #include <openssl/rand.h>
 
 #include <array>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr char kSecure[] = "secure", kSeeded[] = "seeded";
 
-// Normal numbers of OpenSSL's generator.
+// Normal numbers from OpenSSL's generator.
 class SecureNormals {
  public:
   StatusOr<double> Next() {

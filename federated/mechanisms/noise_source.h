@@ -9,8 +9,8 @@
 
 namespace rivulet {
 
-// Values of a mechanism's setting "source": the system's generator for noise that protects somebody, or the task's
-// stream, which knowledge of the run's seed repeats, for simulations.
+// Values of the setting "source": the system's generator for protective noise, or the task's stream, which anyone with
+// the run's seed can repeat, for simulations.
 inline constexpr char kSecureSource[] = "secure", kSeededSource[] = "seeded";
 
 inline StatusOr<privacy::NoiseKey> NoiseKeyFrom(bool seeded, Draws& draws) {

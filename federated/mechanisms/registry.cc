@@ -11,7 +11,7 @@ namespace {
 
 constexpr char kMechanism[] = "mechanism";
 
-// Made at first use and never destroyed, as the codecs'.
+// Created at first use and never destroyed, like the registry of codecs.
 std::map<std::string, MechanismFactory, std::less<>>& Mechanisms() {
   static auto* const mechanisms = new std::map<std::string, MechanismFactory, std::less<>>;
   return *mechanisms;

@@ -1,5 +1,5 @@
-// A mechanism that multiplies all values of an update by one number, which its norm decides: a clip. The number is
-// known before any value is changed, so that the fold can multiply as it adds (FloatRun::factor).
+// A mechanism that multiplies all values of an update by one number that depends on its norm: a clip. The number is
+// known before any value changes, so the aggregation can multiply while it adds (FloatRun::factor).
 #pragma once
 
 #include <cmath>
@@ -10,7 +10,7 @@
 
 namespace rivulet {
 
-// The largest float32 that is at most `value`, of a finite value of at least 0: rounding never lengthens an update.
+// The largest float32 that is at most `value`, which is finite and at least 0: rounding never lengthens an update.
 inline float FloatUpTo(double value) {
   const double most = std::numeric_limits<float>::max();
   const auto nearest = static_cast<float>(value < most ? value : most);
@@ -20,9 +20,9 @@ inline float FloatUpTo(double value) {
 // Immutable, thread-safe.
 class ScalingMechanism : public Mechanism {
  public:
-  // The factor of an update of the Euclidean norm `norm`, over all its parts. Reads and adds to `declared`, once an
-  // update. A norm that is not finite comes from values that whoever folds refuses, whatever their factor. Errors are
-  // those of Apply.
+  // Returns the factor for an update with the Euclidean norm `norm` over all its parts. Reads and extends `declared`;
+  // call once per update. If the norm is not finite, the aggregation refuses the update with any factor. Errors as in
+  // Apply.
   virtual StatusOr<float> FactorFor(double norm, Scalars& declared) const = 0;
 
   const ScalingMechanism* scaling() const final { return this; }

@@ -1,11 +1,11 @@
-// "tilt": the weight of an update in tilted averaging (Li et al. 2021, arXiv:2007.01162, equation 2), carried in its
-// values. With F the loss that the client declares of the model that its task began with ("initial_loss"), the values
-// become e^(t·(F − R)) · Δ, and the client declares the divisor:
+// "tilt": multiplies an update by its weight in tilted averaging (Li et al. 2021, arXiv:2007.01162, equation 2). F is
+// the loss of the received model, which the client declares as "initial_loss". The values become e^(t·(F − R)) · Δ, and
+// the client declares the divisor:
 //
 //   tilted_weight = e^(t·(F − R))
 //
-// R is the task's number "loss_reference", else the setting. It is a common factor of a version's weights, which the
-// division takes out again. Sums have an absolute resolution and a bound, so a weight above e^kMostTilt is refused.
+// R is the task's number "loss_reference", or else the setting. It is a common factor of a version's weights and
+// cancels out. Sums have an absolute resolution and a bound, so a weight above e^kMostTilt is refused.
 #include <cmath>
 
 #include "federated/mechanisms/mechanism.h"

@@ -1,6 +1,6 @@
-// The clip of a version's updates, which follows a quantile of their norms (Andrew et al. 2021, arXiv:1905.03871): the
-// next one comes from the count of unclipped updates, with the version's noise in it, over the planned number of
-// clients (federated/privacy/adaptive_clip.h).
+// The clip of a version's updates, which follows a quantile of their norms (Andrew et al. 2021, arXiv:1905.03871). The
+// next clip comes from the noised count of unclipped updates, divided by the planned number of clients
+// (federated/privacy/adaptive_clip.h).
 #include "federated/privacy/adaptive_clip.h"
 
 #include "federated/numbers/number_rule.h"

@@ -1,7 +1,7 @@
-// The proximal weight of FedProx, chosen on the way (Li et al. 2020, arXiv:1812.06127, section 5.3.2 and appendix
+// The proximal weight of FedProx, adapted during a run (Li et al. 2020, arXiv:1812.06127, section 5.3.2 and appendix
 // C.3.3): "increase mu by 0.1 when the loss increases and decrease it by 0.1 when the loss decreases for 5 consecutive
-// rounds". The loss is the mean over examples of what the version's clients trained with; the paper has that of all
-// clients, which a server that draws a few does not know.
+// rounds". The loss is the mean training loss over the examples of the version's clients. The paper uses the loss of
+// all clients, which a server with sampled cohorts does not know.
 #include <algorithm>
 #include <cmath>
 

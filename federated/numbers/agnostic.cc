@@ -1,11 +1,11 @@
-// What each client counts, by its loss: projected ascent on the simplex of mixtures (Mohri et al. 2019,
-// arXiv:1902.00146, figure 2, with clients as the domains). Of the n clients that have told a loss, with λ_k = w_k / n,
+// The weights of clients by their losses: projected ascent on the simplex of mixtures (Mohri et al. 2019,
+// arXiv:1902.00146, figure 2, with clients as domains). Of the n clients that have reported a loss, with λ_k = w_k / n,
 //
 //   λ ← Π_Λ(λ + learning_rate · L(λ)'s gradient, which is each client's loss),   Λ = {λ : Σ λ_k = 1, λ_k ≥ least / n}
 //
-// Λ is convex, as the paper wants it, and all of the simplex but for what no sum in fixed point can hold. With memory
-// whoever was not drawn counts by the loss that it told last, else by none. A client that has told nothing weighs 1, as
-// the mean of all does.
+// Λ is convex, as the paper requires: the simplex without weights that fixed-point sums cannot hold. With memory, a
+// client outside the cohort counts with its last reported loss, otherwise with none. A client without any report has
+// the weight 1, the mean of all weights.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -38,7 +38,7 @@ class Agnostic final : public NumberRule {
       client[kLoss] = of.loss;
     }
     if (learning_rate_ == 0) return next;
-    // In units of 1 / n all weights sum to n, and the ascent of λ is n times as long.
+    // In units of 1 / n all weights sum to n, and a step of λ is n times as long.
     const auto clients = static_cast<double>(next.clients.size());
     if (next.clients.empty()) return next;
     std::vector<double> raised;
@@ -59,7 +59,7 @@ class Agnostic final : public NumberRule {
   int64_t most_clients() const override { return kMostClients; }
 
  private:
-  // The t for which max(least, v_k − t) sum to n: the Euclidean projection (Duchi et al. 2008, figure 1).
+  // The t for which Σ max(least, v_k − t) = n: the Euclidean projection (Duchi et al. 2008, figure 1).
   double ShiftOf(std::vector<double> values) const {
     std::ranges::sort(values, std::greater<>());
     const auto n = static_cast<double>(values.size());

@@ -1,7 +1,7 @@
-// The loss at which a client weighs 1 where clients weigh by their losses (federated/mechanisms/tilt.cc, fair.cc): the
-// largest training loss of the version before, or the smallest. All clients of a version have one reference, so their
-// weights have a common factor, which the division by the sum of the weights takes out again. It only keeps the weights
-// within what sums in fixed point can hold.
+// The loss for which a client's weight is 1 under weighting by losses (federated/mechanisms/tilt.cc, fair.cc): the
+// largest, or the smallest, training loss of the previous version. All clients of a version have one reference, so
+// their weights have a common factor that cancels out. It only keeps the weights within the range of fixed-point
+// sums.
 #include <algorithm>
 #include <cmath>
 

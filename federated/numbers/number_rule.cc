@@ -13,7 +13,7 @@ namespace {
 
 constexpr char kNumberRule[] = "number rule";
 
-// Made at first use and never destroyed, as the codecs'.
+// Created at first use and never destroyed, like the registry of codecs.
 std::map<std::string, NumberRuleFactory, std::less<>>& RulesByName() {
   static auto* const rules = new std::map<std::string, NumberRuleFactory, std::less<>>;
   return *rules;

@@ -14,7 +14,7 @@ constexpr size_t kSumDigits = 8;
 
 std::string SumOf(std::string_view body) { return fmt::format("{:08x}", Crc32c(body)); }
 
-// A name may have any character, and so goes with its length before it; a number is its 64 bits.
+// Names may contain any character, so each is preceded by its length; a number is its 64 bits.
 void Append(const Scalars& scalars, std::string& text) {
   text += fmt::format("{} ", scalars.size());
   for (const auto& [name, value] : scalars) {
@@ -22,7 +22,7 @@ void Append(const Scalars& scalars, std::string& text) {
   }
 }
 
-// Reads what Append wrote. After the end everything is 0 or "" and ok() is false.
+// Reads the output of Append. Beyond the end all values are 0 or "" and ok() is false.
 class Reader {
  public:
   explicit Reader(std::string_view text) : text_(text) {}

@@ -1,4 +1,4 @@
-// Numbers that a server keeps with a version, beside its model and vectors.
+// Numbers that a server stores with a version, besides its model and vectors.
 #pragma once
 
 #include <map>
@@ -12,13 +12,13 @@ namespace rivulet {
 
 struct ServerNumbers {
   Scalars all;                             // of the version, by name
-  std::map<std::string, Scalars> clients;  // of single clients, by client_id
+  std::map<std::string, Scalars> clients;  // of individual clients, by client_id
   bool operator==(const ServerNumbers&) const = default;
 };
 
-// As a version's file holds them, with a CRC-32C. All must be finite.
+// Text for a version's file, with a CRC-32C. All numbers must be finite.
 std::string TextOf(const ServerNumbers& numbers);
-// The same numbers, to the bit. DATA_LOSS: no such text, or a damaged one.
+// Restores the numbers exactly. DATA_LOSS: not such a text, or damaged.
 StatusOr<ServerNumbers> ParseServerNumbers(std::string_view text);
 
 }  // namespace rivulet

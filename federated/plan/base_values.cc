@@ -5,7 +5,7 @@
 namespace rivulet {
 namespace {
 
-constexpr uintptr_t kVariableAlignment = 64;  // as kernels expect it
+constexpr uintptr_t kVariableAlignment = 64;  // required by kernels
 
 }  // namespace
 

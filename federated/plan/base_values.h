@@ -1,5 +1,5 @@
-// The values of a base's variables, where programs read them: in the mapped files, or in memory where a file has them
-// at an odd place. All trainers and evaluators of a process share one.
+// The values of a base's variables as programs read them: in the mapped files, or in memory if they are misaligned in
+// the file. All trainers and evaluators of a process share one object.
 #pragma once
 
 #include <cstddef>
@@ -16,20 +16,20 @@
 
 namespace rivulet {
 
-// Immutable, thread-safe. Programs read the mapped pages without a guard: a file that somebody truncates in place ends
-// the process. Replacing it by another of its name does no harm.
+// Immutable, thread-safe. Programs read the mapped pages unguarded: truncating a file in place kills the process.
+// Replacing it by another file of the same name is safe.
 class BaseValues {
  public:
-  // FAILED_PRECONDITION: another base than the layout's. INVALID_ARGUMENT: a variable of the layout that the base has
-  // not, or has with another type or shape. RESOURCE_EXHAUSTED: no memory for tensors at odd places.
+  // FAILED_PRECONDITION: not the layout's base. INVALID_ARGUMENT: the base lacks a variable of the layout, or has it
+  // with another type or shape. RESOURCE_EXHAUSTED: no memory for misaligned tensors.
   static StatusOr<std::shared_ptr<const BaseValues>> Of(std::shared_ptr<const Base> base, const ModelLayout& layout);
   BaseValues(const BaseValues&) = delete;
   BaseValues& operator=(const BaseValues&) = delete;
 
   const Base& base() const { return *base_; }
-  // Of layout.base_variables(), in their order. Programs only read them.
+  // Buffers of layout.base_variables(), in their order; read-only for programs.
   std::span<const Buffer> buffers() const { return buffers_; }
-  // Of tensors that are in memory, as their place in the file is no multiple of 64 bytes.
+  // Bytes of tensors that were copied to memory because their offset in the file is not a multiple of 64.
   int64_t copied_bytes() const { return copied_bytes_; }
 
  private:
@@ -41,8 +41,8 @@ class BaseValues {
   int64_t copied_bytes_ = 0;
 };
 
-// The variables of a program that reads a model: those of its arena are in buffer 0, and each of its base in a buffer
-// of its own, from 1 on.
+// Bindings of the variables of a program that reads a model: variables of its arena are in buffer 0, and each of its
+// base in a separate buffer, from 1 on.
 std::vector<VariableBinding> BindVariables(const ModelLayout& layout);
 
 }  // namespace rivulet

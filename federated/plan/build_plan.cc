@@ -1,4 +1,4 @@
-// From a scenario, a model and a composition to the bytes that every client of the run gets.
+// Conversion of a scenario, a model and a composition to the plan's bytes, equal for every client of the run.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -17,7 +17,7 @@
 namespace rivulet {
 namespace {
 
-// The shape of one example: the placeholder's without its batch.
+// The shape of one example: the placeholder's shape without the batch dimension.
 StatusOr<Shape> ExampleShape(const ModelInput& input) {
   const Shape& shape = input.spec.shape;
   if (!shape.known_rank() || shape.rank() < 1) {
@@ -44,7 +44,7 @@ std::string_view NameOf(FeatureEncoding encoding) {
   return "";
 }
 
-// `feature`: the scenario's name for it, empty for the model's own.
+// `feature`: the name in the scenario; empty for the model's own name.
 Status AddFeature(const std::string& feature, const ModelInput& input, proto::ModelProgram& out) {
   RIVULET_ASSIGN_OR_RETURN(const Shape example, ExampleShape(input));
   const DType fed = input.encoding == FeatureEncoding::kInt64 ? DType::kInt64 : DType::kFloat32;
@@ -57,7 +57,7 @@ Status AddFeature(const std::string& feature, const ModelInput& input, proto::Mo
   binding->set_placeholder(input.placeholder);
   binding->set_encoding(std::string(NameOf(input.encoding)));
   for (const int64_t dim : example.dims()) binding->add_shape(dim);
-  // What is left out is its default, as ever: a plan's bytes do not change with what it does not use.
+  // Defaults are omitted, so that a plan's bytes do not change with features that it does not use.
   if (input.scale != 1) binding->set_scale(input.scale);
   binding->set_upper_bound(input.upper_bound);
   return absl::OkStatus();
@@ -74,9 +74,9 @@ Status AddFeatures(const DataConfig& data, const ModelDef& model, proto::ModelPr
   return absl::OkStatus();
 }
 
-// The model's graph as clients run it.
-// Precision is decided here and written into the graph, so that a client need not know that there are several.
-// Nothing where it is the graph as it stands.
+// The model's graph as clients run it, or nullopt if that is `graph` itself. Precision is
+// decided here and written into the graph, so that clients need no knowledge of
+// precisions.
 StatusOr<std::optional<Graph>> MixedGraph(const std::string& precision, const Graph& graph) {
   if (precision == "float32") return std::nullopt;
   RIVULET_ASSIGN_OR_RETURN(const DType compute, DTypeFromName(precision));
@@ -84,10 +84,10 @@ StatusOr<std::optional<Graph>> MixedGraph(const std::string& precision, const Gr
   return std::optional(std::move(mixed));
 }
 
-// A graph's bytes; none of one that only runs.
+// A graph's bytes; empty for a graph that only has its run node.
 std::string BytesOf(const Graph& graph) { return graph.nodes().size() > 1 ? SerializeGraph(graph) : ""; }
 
-// A pass that says everything itself. It changes nothing, so that it has no graphs over flat variables.
+// Adds a fully defined pass that only measures. It changes nothing, so it has no graphs over flat variables.
 void AddMeasuringPass(const LocalPass& pass, const std::string& dataset, proto::PassDef& message) {
   for (const ModelInstance& instance : pass.models) {
     proto::ModelInstanceDef& entry = *message.add_models();
@@ -122,8 +122,8 @@ Status AddEnd(const PassBuilder& builder, const ModelLayout& layout, proto::Pass
   return absl::OkStatus();
 }
 
-// The pass of a model whose graph clients run as `graph`. What `builder` leaves open scenario.client says. Passes begin
-// anew, each with its own slots and scalars of the same names, so that a plan has as many as its largest pass.
+// Adds the pass of a model with `graph` as clients run it. scenario.client completes `builder`. Slots and scalars of
+// each pass start at index 0, so a plan has as many as its largest pass.
 Status AddPass(const PassBuilder& builder, const Scenario& scenario, const ModelDef& model, const Graph& graph,
                const ModelLayout& layout, proto::FlatNamesDef& flats, proto::PassDef& pass) {
   const ClientConfig& client = scenario.client;
@@ -168,7 +168,7 @@ Status AddPass(const PassBuilder& builder, const Scenario& scenario, const Model
   pass.set_gradient_by(builder.trains);
   pass.set_other_gradient_by(builder.also_by);
   pass.set_training(true);
-  // A loss tells of examples, and has no noise.
+  // A reported loss depends on examples and has no noise.
   if (scenario.privacy.unit != "example" && !builder.reports.empty()) {
     proto::PassScalarDef& loss = *pass.add_scalars();
     loss.set_name(builder.reports);
@@ -182,7 +182,7 @@ Status AddPass(const PassBuilder& builder, const Scenario& scenario, const Model
   if (!client.input_graph.empty()) {
     auto graph = FileSystem::Default().ReadAll(client.input_graph);
     if (!graph.ok()) return Annotate(graph.status(), "client.input_graph");
-    // In a plan no bytes mean no graph of its own, and the keys that it stands for are refused beside it.
+    // In a plan, empty bytes mean the default input, and input keys besides would be refused.
     if (graph->empty())
       return InvalidArgument("client.input_graph: '{}' is empty; give a GraphDef with the node 'batches'",
                              client.input_graph);
@@ -193,7 +193,7 @@ Status AddPass(const PassBuilder& builder, const Scenario& scenario, const Model
   return AddEnd(builder, layout, pass);
 }
 
-// The pass of clients that train in their own way: on what, how long and what they tell of it.
+// Adds the pass of clients with external training: data set, amount of work and reports.
 void AddExternalPass(const Scenario& scenario, proto::PassDef& pass) {
   const ClientConfig& client = scenario.client;
   pass.add_scalars()->set_name("train_loss");
@@ -222,7 +222,7 @@ void AddSecureSum(const SecureSum& secure, proto::SecureSumDef& message) {
   message.set_least_sum(secure.least_sum);
 }
 
-// What a program that reads the first format alone would pass over, and so train something else.
+// Whether the plan has features that a reader of only the first format would ignore, and so train differently.
 bool NeedsBroadFormat(const proto::Plan& plan) {
   const auto second_gradient = [](const proto::LocalProgramDef& program) {
     return std::ranges::any_of(program.passes(),
@@ -235,8 +235,8 @@ bool NeedsBroadFormat(const proto::Plan& plan) {
          std::ranges::any_of(plan.programs(), second_gradient);
 }
 
-// Everything that decides a client's bits is in these bytes, and their digest names them: two clients with one plan
-// compute the same, and a change of any setting is another plan.
+// Everything that affects a client's results is in these bytes, and their digest identifies them: clients with one plan
+// compute the same, and a change of any setting gives another plan.
 StatusOr<std::shared_ptr<const Plan>> Plan::Build(const Scenario& scenario, const ModelDef& model,
                                                   const Composition& composition) {
   proto::Plan plan;
@@ -379,7 +379,7 @@ StatusOr<std::shared_ptr<const Plan>> Plan::Build(const Scenario& scenario, cons
     claim.set_replace_one(composition.noise.sampling_rate == 1);
   }
 
-  // What every client will ask of these bytes is asked here first.
+  // Makes every check here that clients will make.
   if (NeedsBroadFormat(plan)) plan.set_format(kBroadPlanFormat);
   if (model.base) plan.set_format(kBasePlanFormat);
   RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> opened, Open(plan.SerializeAsString()));

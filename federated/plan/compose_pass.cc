@@ -36,8 +36,8 @@ class ForwardBuilder {
   }
 
  private:
-  // The first instance over the model being trained is the model's graph as it is. Every other one takes its variables
-  // from its own buffer and what is fed from the first, so that a batch is decoded and fed once.
+  // The first instance over the model being trained is the model's graph itself. Every other instance reads variables
+  // from its own buffer and shares the first one's fed tensors, so that a batch is decoded and fed once.
   Status AddInstance(const ModelInstance& instance) {
     Graph& graph = forward_.graph;
     const bool first = forward_.handles.empty();
@@ -72,7 +72,7 @@ class ForwardBuilder {
     return ImportInto(graph, model_.graph, instance.prefix, {}, nullptr, instead);
   }
 
-  // What a client keeps, a rule remembers or a server sends is of what is trained alone.
+  // Vectors of client state, rules and broadcasts contain only trained variables, so others come from the base.
   std::string BufferOf(const ModelInstance& instance, std::string_view variable) const {
     if (!IsModelVector(instance.buffer)) return instance.buffer;
     for (const ModelVariable& known : model_.variables) {
@@ -111,7 +111,7 @@ class ForwardBuilder {
                            Name(output.dtype()), output.shape().ToString());
   }
 
-  // The base model is that of every task in the process. Whoever gets a handle might write: a function, say.
+  // All tasks of the process share the base model, so no op that could write (a function, say) may take its handle.
   Status CheckOnlyRead(std::span<Node* const> wanted) const {
     for (const Node* node : forward_.graph.TopologicalOrder(wanted)) {
       for (const Output& input : node->inputs()) {

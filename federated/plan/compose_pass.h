@@ -14,7 +14,7 @@
 
 namespace rivulet {
 
-// Where the nodes of a pass's own loss go.
+// Scope of the nodes of a pass's own loss.
 inline constexpr char kLossScope[] = "objective";
 
 // Variables of an instance over `buffer`: "base_params/<variable>", "state/previous/<variable>"; those over "params"
@@ -24,12 +24,12 @@ std::string InstanceVariable(std::string_view buffer, std::string_view variable)
 struct ForwardGraph {
   Graph graph;
   Output loss;
-  // Of each instance: the handle of a variable by its name in the model.
+  // For each instance: the handle of a variable by its name in the model.
   std::vector<std::map<std::string, Output, std::less<>>> handles;
 };
 
-// NOT_FOUND, INVALID_ARGUMENT: a loss or a scalar that is no float32 scalar, a placeholder of the loss that stands for
-// nothing or for a tensor of another type, something that could write to a buffer that is only read.
+// NOT_FOUND, INVALID_ARGUMENT: a loss or scalar that is not a float32 scalar, a placeholder of the loss without a
+// tensor or with one of another type, an op that could write to a read-only buffer.
 StatusOr<ForwardGraph> ComposeForward(const ModelDef& model, const LocalPass& pass);
 
 }  // namespace rivulet

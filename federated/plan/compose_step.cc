@@ -19,11 +19,11 @@
 namespace rivulet {
 namespace {
 
-constexpr char kLocalScope[] = "local";  // where the step graph's nodes go
+constexpr char kLocalScope[] = "local";  // scope of the step graph's nodes
 
 using Handles = std::map<std::string, Output, std::less<>>;
 
-// What is trained, and the handles of it.
+// The trained variables and their handles.
 struct Trained {
   std::vector<const Slice*> slices;
   std::vector<Output> handles;
@@ -39,7 +39,7 @@ Trained TrainedOf(const ModelLayout& layout, const Handles& handle_of) {
   return trained;
 }
 
-// The nodes that assign the gradients to "<to><variable>".
+// Adds nodes that assign the gradients to "<to><variable>", and returns them.
 std::vector<Node*> Assign(const Scope& scope, const Trained& trained, std::span<const Output> gradients,
                           const std::string& to) {
   std::vector<Node*> assigned;
@@ -53,14 +53,14 @@ std::vector<Node*> Assign(const Scope& scope, const Trained& trained, std::span<
   return assigned;
 }
 
-// Differentiates the loss by one instance's trainable variables, and gives the nodes that assign it to "<to>…".
+// Differentiates the loss by one instance's trainable variables, and returns the nodes that assign it to "<to>…".
 StatusOr<std::vector<Node*>> AddGradients(const ModelLayout& layout, Graph& graph, Output loss,
                                           const Handles& handle_of, const std::string& loss_scale,
                                           const std::string& to) {
   const Trained trained = TrainedOf(layout, handle_of);
   Scope scope(graph);
-  // The loss is scaled before gradients are taken, which scales each of them exactly where the scale is a power of two;
-  // the step graph takes it out again.
+  // Scales the loss before gradients are taken, which scales each exactly if the scale is a power of two; the step
+  // graph divides by it again.
   if (!loss_scale.empty()) {
     const Output handle = scope.Op(
         "VarHandleOp", {}, {{"dtype", DType::kFloat64}, {"shape", Shape{}}, {"shared_name", loss_scale}}, loss_scale);
@@ -75,7 +75,7 @@ StatusOr<std::vector<Node*>> AddGradients(const ModelLayout& layout, Graph& grap
   return assigned;
 }
 
-// Each variable in a buffer of its own: where a client keeps it decides no error.
+// Binds each variable to a separate buffer, which is enough to find errors.
 StatusOr<std::vector<VariableBinding>> BindApart(const Plan& plan, const Graph& graph) {
   std::vector<VariableBinding> bindings;
   std::set<std::string> bound;
@@ -92,7 +92,7 @@ StatusOr<std::vector<VariableBinding>> BindApart(const Plan& plan, const Graph& 
   return bindings;
 }
 
-// Both halves of a step that protects single examples.
+// Checks both halves of a step that protects single examples.
 Status CheckExampleStep(const Plan& plan, const LocalPass& pass, const ExampleNoise& noise) {
   RIVULET_RETURN_IF_ERROR(CheckExampleTraining(plan));
   const int64_t rows = ExampleRows(pass.batch_size);
@@ -131,15 +131,15 @@ Status CheckStep(const Plan& plan, const LocalPass& pass) {
 
 }  // namespace
 
-// One graph and one program for forward pass, gradients and local rule. Three programs would have to hand every
-// gradient over in memory, and the compiler could neither fuse an update with its gradient nor share the arena between
-// them.
+// One graph and one program for forward pass, gradients and local rule. Three programs would pass every
+// gradient through memory, and the compiler could neither fuse an update with its gradient nor share one
+// arena.
 StatusOr<ComposedStep> ComposeStep(const Plan& plan, const LocalPass& pass) {
   const ModelDef& model = plan.model();
   RIVULET_ASSIGN_OR_RETURN(ForwardGraph forward, ComposeForward(model, pass));
   ComposedStep step{std::move(forward.graph), {}};
-  // The step waits for all assignments, since it reads the flat vector of which each is a slice; no edge of data says
-  // so.
+  // The step must wait for all assignments: it reads the flat vector that contains their slices, a dependency that no
+  // data edge expresses.
   std::vector<Node*> before;
   for (size_t i = 0; i < pass.models.size(); ++i) {
     if (pass.models[i].buffer != pass.gradient_by) continue;

@@ -1,4 +1,4 @@
-// An algorithm's choices for a plan. Algorithms compose it (federated/algorithms); Plan::Build turns it into the plan.
+// An algorithm's choices for a plan. Algorithms compose it (federated/algorithms); Plan::Build converts it to a plan.
 #pragma once
 
 #include <cstdint>
@@ -16,46 +16,46 @@
 
 namespace rivulet {
 
-// PassBuilder::batch_size: all of a client's examples, up to a million.
+// Value of PassBuilder::batch_size for all of a client's examples, up to a million.
 inline constexpr int64_t kWholeBatch = 1 << 20;
 
-// A pass before it is graphs. What it leaves open is the scenario's [client]: the epochs and batches, the optimiser,
-// its schedule and clipping, the loss scale.
+// A pass before it becomes graphs. The scenario's [client] sets the rest: epochs and batches, the optimiser with its
+// schedule and clipping, and the loss scale.
 struct PassBuilder {
-  // Instances of the model, the one that is trained first.
+  // Instances of the model; the trained one is first.
   std::vector<ModelInstance> models = {{}};
-  // What the optimiser changes: the buffer of one of them, "params" or what the client keeps. "": nothing. Such a pass
-  // looks at its data once and in their order, as an evaluation does, and only reports.
+  // The buffer that the optimiser changes, that of one instance: "params" or a client's state. "": none. Such a pass
+  // reads its data once, in order, as an evaluation does, and only reports.
   std::string trains = "params";
-  // What is differentiated, over what the instances give; null: the model's own training loss.
+  // The differentiated loss, from the instances' outputs; null: the model's own training loss.
   std::function<Output(LossScope& f)> loss;
-  // 0: the scenario's [client].
+  // 0: as in the scenario's [client].
   int64_t epochs = 0, batch_size = 0;
-  // What the loss of the first instance is declared as; "train_loss" is the history's, and "" keeps a training loss to
-  // the client.
+  // Name under which the first instance's loss is declared. The history reads "train_loss"; "": a training loss is not
+  // sent.
   std::string reports = "train_loss";
-  // Of a pass that only reports: what the losses of the other instances are declared as, in their order.
+  // For a pass that only reports: names for the losses of the other instances, in their order.
   std::vector<std::string> reports_too;
-  // What the optimiser takes for the gradient of the training loss, of f.grads(), f.params() and so on; null:
-  // f.grads(). An algorithm that adds a term to the loss adds the term's gradient here.
+  // The gradient for the optimiser, computed from f.grads(), f.params() and so on; null: f.grads(). An algorithm that
+  // adds a term to the loss adds the term's gradient here.
   LocalGradient gradient;
-  // Another of `models`, whose own training loss is differentiated by its buffer too: what the gradient reads as
-  // "other_grads". "": none is.
+  // Another of `models` whose training loss is also differentiated, by its own buffer; the gradient reads the result as
+  // "other_grads". "": none.
   std::string also_by;
-  OwnMemory own;  // what that remembers from step to step
-  // Once after the last step, before parts are taken: what clients keep from task to task is written here. Null:
-  // nothing.
+  OwnMemory own;  // memory of `gradient` between steps
+  // Runs once after the last step, before parts are read; it writes the state that clients keep from task to task.
+  // Null: none.
   std::function<void(FlatScope& f)> at_end;
 };
 
-// When tasks are drawn, and how late their updates may come. How many make a version is the aggregation's.
+// Start of tasks, and maximum staleness of updates. The aggregation defines how many updates make a version.
 struct TaskPolicy {
-  // kCommitted: a version's tasks together, once the one before is there, so that nothing is late. kLatest: each as
-  // soon as another has ended, from the newest version that there is.
+  // kCommitted: starts all tasks of a version together, once the previous version exists, so no update is stale.
+  // kLatest: starts each task when another ends, from the newest version.
   enum class Base : uint8_t { kCommitted, kLatest } base = Base::kCommitted;
-  int64_t in_flight = 1;          // tasks at a time
-  int64_t max_staleness = 0;      // versions that an update may be late; 0 under kCommitted
-  double staleness_exponent = 0;  // an update τ versions late counts 1 / (1 + τ)^this
+  int64_t in_flight = 1;          // concurrent tasks
+  int64_t max_staleness = 0;      // limit of an update's staleness, in versions; 0 with kCommitted
+  double staleness_exponent = 0;  // an update τ versions late has the weight 1 / (1 + τ)^this
 };
 
 // Noise in the integer sums of each version: added by the server (federated/privacy/sum_noise.h), by each client to its
@@ -64,21 +64,21 @@ struct TaskPolicy {
 struct CentralNoise {
   double multiplier = 0;       // deviation over the clip; 0: none
   double clip = 0;             // largest norm of an update
-  bool seeded = false;         // it follows from run.seed: a simulation's
-  double sampling_rate = 1;    // of Poisson cohorts; 1: of others
+  bool seeded = false;         // noise depends on run.seed: simulations only
+  double sampling_rate = 1;    // of Poisson cohorts; 1 for others
   int64_t bands = 1;           // above 1: the noise of versions is correlated (federated/privacy/correlated_noise.h)
-  int64_t separation = 1;      // versions between two of one client's, as its selection keeps them
-  double count_deviation = 0;  // of the count that adaptive clipping needs, over its +-1; 0: none
-  double claimed = 0;          // what one task spends, as the multiplier of one round: plans say it
-  // Of noise by clients, in units of 2^-fraction_bits: the parameter of one client's, and the number of honest clients
-  // in the smallest sum that can be revealed; 0: the server adds the noise.
+  int64_t separation = 1;      // minimum versions between two tasks of one client, ensured by the selection
+  double count_deviation = 0;  // of the noise in adaptive clipping's count, per +-1; 0: none
+  double claimed = 0;          // privacy cost of one task, as one round's multiplier; stated in plans
+  // For noise by clients, in units of 2^-fraction_bits: the parameter of one client's noise, and the number of honest
+  // clients in the smallest sum that can be revealed; 0: the server adds the noise.
   int64_t contributors = 0;
   double each = 0;
   int fraction_bits = 0;
-  // Of noise by clients with adaptive clipping: units in each 1 that is counted, a power of two; 0: nothing is counted.
+  // For noise by clients with adaptive clipping: units per counted 1, a power of two; 0: nothing is counted.
   int64_t count_units = 0;
-  // Of noise by clients that protects each update alone: the scale of its discrete Laplace law and the largest L1 norm
-  // of an update, in these units; 0: not so.
+  // For noise that protects each update alone: the scale of its discrete Laplace law and the largest L1 norm of an
+  // update, in these units; 0: no such noise.
   int64_t laplace_scale = 0, clip_units = 0;
   bool any() const { return multiplier > 0; }
   bool by_clients() const { return contributors > 0; }
@@ -86,34 +86,34 @@ struct CentralNoise {
 };
 
 struct Composition {
-  std::vector<PassBuilder> passes;          // of a training task, in their order
-  std::map<std::string, PartSource> parts;  // what a client sends, and where each part lies after the last pass
-  std::vector<StateVector> state;           // what a client keeps from task to task
-  // What clients read of a version beside its model: of "c" the vector "server/c" that the server optimiser keeps, as
-  // "broadcast/c".
+  std::vector<PassBuilder> passes;          // of a training task, in order
+  std::map<std::string, PartSource> parts;  // parts of an update, and the source of each after the last pass
+  std::vector<StateVector> state;           // state of a client between tasks
+  // Server vectors that clients read besides a version's model: for "c", the vector "server/c" of the server optimiser
+  // is available as "broadcast/c".
   std::vector<std::string> broadcast;
-  // The numbers that tasks bring, which clients' graphs read as "numbers/NAME" and their updates declare; and the rule
-  // by which the server moves them (federated/numbers), which no plan says. Without names there is none.
+  // Numbers sent with tasks, which clients' graphs read as "numbers/NAME" and updates declare; and the server's rule
+  // that updates them (federated/numbers), which plans omit. No rule without names.
   std::vector<std::string> numbers;
   PieceSpec number_rule;
-  // Of what passes report, by name, what graphs read as "measured/NAME" from the pass's at_end on; and what graphs
-  // write as "declared/NAME" and an update declares: of a training, where it is each task's metric "train/NAME" too.
+  // Reported scalars that graphs read as "measured/NAME" from the pass's at_end on; and names "declared/NAME" that
+  // graphs write and updates declare: in training each is also the task's metric "train/NAME".
   std::vector<std::string> measured, declared;
-  // The flat variable that is a client's own model, which measuring a version then measures too; "": it has none. Where
-  // the model has local variables it is "params", whatever stands here.
+  // The flat variable with a client's personal model, which evaluations also measure; "": none. If the model has local
+  // variables, it is always "params".
   std::string personal;
-  std::vector<PassBuilder> adaptation;  // what a client runs before it measures that; nothing of it is kept
-  // Updates are sent as multiples of the task's number "clip", of a norm of at most 1, and no fixed clip applies.
+  std::vector<PassBuilder> adaptation;  // passes before measuring a personal model; their result is discarded
+  // Updates are sent as multiples of the task's number "clip", with a norm of at most 1, and no fixed clip applies.
   bool sent_in_clips = false;
-  AggregationSpec aggregation;        // how updates are summed, with the bounds that the plan states
-  std::vector<LocalPass> evaluation;  // of a task that measures a version; empty: the plan has none
-  std::vector<PieceSpec> mechanisms;  // what is done to an update before it is encoded
-  // What is done to the means before the server takes a step with them (federated/mechanisms/mean_mechanisms.h), and
-  // what becomes of them. No plan says it, as clients have nothing to do with it.
+  AggregationSpec aggregation;        // summation of updates, with the plan's bounds
+  std::vector<LocalPass> evaluation;  // passes of an evaluation task; empty: the plan has none
+  std::vector<PieceSpec> mechanisms;  // applied to an update before encoding
+  // Applied to the means before the server's step (federated/mechanisms/mean_mechanisms.h), with the server optimiser.
+  // Plans omit both, because clients do not need them.
   std::vector<PieceSpec> mean_mechanisms;
-  CentralNoise noise;  // before them; nor does a plan say it
+  CentralNoise noise;  // added before these; not in plans either
   PieceSpec server_optimizer = {"sgd"};
-  // An algorithm says where tasks start from, the scenario's [server] all else. Nor does a plan say it.
+  // An algorithm sets the base, the scenario's [server] the rest. Not in plans either.
   TaskPolicy policy;
 };
 

@@ -13,8 +13,8 @@
 namespace rivulet {
 namespace {
 
-constexpr size_t kFeedAlignment = 64;  // of a program's feeds
-// A vector of a kernel may end beyond the last row.
+constexpr size_t kFeedAlignment = 64;  // alignment of a program's feeds
+// Vector loads of a kernel may extend beyond the last row.
 constexpr size_t kBeyondLastRow = 64;
 
 }  // namespace
@@ -33,8 +33,8 @@ DecodedExamples::DecodedExamples(std::shared_ptr<const Dataset> dataset, std::sh
   const int64_t size = dataset_->size();
   if (budget_ == nullptr || row_bytes_ == 0 || size > UINT32_MAX) return;
   int64_t rows = std::min(size, budget_->bytes() / row_bytes_);
-  // The budget says what is worth it, and not what there is: a small machine keeps fewer examples instead of none of
-  // its processes. Looking costs some reads of files; a few megabytes do not decide.
+  // Reduces the budget to the memory that is available, so that small machines cache fewer examples instead of running
+  // out of memory. Small budgets skip this check, because it reads files.
   constexpr int64_t kLooked = int64_t{64} << 20;
   if (rows * row_bytes_ >= kLooked)
     rows = std::min(rows, static_cast<int64_t>(std::min<size_t>(AvailableMemory() / 2, INT64_MAX)) / row_bytes_);
@@ -63,7 +63,7 @@ std::byte* DecodedExamples::Kept(size_t feature, int64_t place) const {
 }
 
 Status DecodedExamples::Decode(std::span<const uint32_t> records, std::span<const TensorView> feeds) const {
-  // They keep their memory, so that a step allocates nothing.
+  // Kept per thread, so that a step allocates nothing.
   thread_local std::string bytes;
   thread_local std::vector<std::byte> extracted;
   thread_local std::vector<uint32_t> missing;
@@ -93,15 +93,15 @@ Status DecodedExamples::Decode(std::span<const uint32_t> records, std::span<cons
   return absl::OkStatus();
 }
 
-// A batch's places are taken at once and not one by one: of threads that decode at the same time each gets a stretch of
-// its own, and a batch that is asked for in the same order again lies in one piece. An example is published once it is
-// written. Two threads may have decoded the same record: whoever comes second leaves what is there.
+// Reserves a batch's places at once, not one by one: concurrent threads get contiguous places, and a batch requested
+// again in the same order is contiguous. An example is published after it is written. Two threads may decode the same
+// record; the second keeps the first one's copy.
 void DecodedExamples::Keep(std::span<const uint32_t> records, const std::byte* extracted) const {
   int64_t taken = std::min(std::ssize(records), capacity_ - used_.load(std::memory_order_relaxed));
   while (taken > 0 && !budget_->Take(taken * row_bytes_)) taken /= 2;
   if (taken <= 0) return;
   const int64_t begin = used_.fetch_add(taken, std::memory_order_relaxed);
-  const int64_t end = std::min(begin + taken, capacity_);  // others may have been quicker
+  const int64_t end = std::min(begin + taken, capacity_);  // other threads may have reserved the rest
   int64_t place = begin;
   const std::span<const ExampleDecoder::Stored> stored = decoder_->stored();
   auto* const places = reinterpret_cast<uint32_t*>(places_.data());
@@ -112,7 +112,7 @@ void DecodedExamples::Keep(std::span<const uint32_t> records, const std::byte* e
     for (size_t i = 0; i < stored.size(); ++i) std::memcpy(Kept(i, place), example + stored[i].offset, stored[i].bytes);
     published.store(static_cast<uint32_t>(++place), std::memory_order_release);
   }
-  // What was not needed goes back, unless another thread's places have followed meanwhile.
+  // Returns unused places, unless another thread has reserved later ones meanwhile.
   int64_t mine = begin + taken;
   if (place < mine && used_.compare_exchange_strong(mine, place))
     budget_->GiveBack((begin + taken - place) * row_bytes_);
@@ -123,7 +123,7 @@ Status DecodedExamples::Feed(uint32_t first, int64_t count, std::span<TensorView
     return OutOfRange("examples {} to {} of {}", first, static_cast<int64_t>(first) + count - 1, size());
   const auto rows = static_cast<uint32_t>(count);
   const uint32_t place = PlaceOf(first);
-  uint32_t aside = 0;  // how many lie side by side
+  uint32_t aside = 0;  // number of adjacent rows
   while (place > 0 && aside < rows && PlaceOf(first + aside) == place + aside) ++aside;
   if (aside < rows) {
     thread_local std::vector<uint32_t> records;

@@ -1,5 +1,5 @@
-// Cache of a data set's decoded examples: later tasks of a client, and later evaluations of a test set, do not read,
-// check and parse the records again.
+// Cache of a data set's decoded examples, so that later tasks of a client and later evaluations of a test set need not
+// read, check and parse the records again.
 #pragma once
 
 #include <atomic>
@@ -18,13 +18,13 @@ namespace rivulet {
 
 class ExampleDecoder;
 
-// What decoded examples may take in memory, of all data sets that share it. Thread-safe.
+// Memory budget for decoded examples, shared by several data sets. Thread-safe.
 class RowBudget {
  public:
   explicit RowBudget(int64_t bytes) : bytes_(bytes), left_(bytes) {}
   int64_t bytes() const { return bytes_; }
   int64_t left() const { return left_.load(std::memory_order_relaxed); }
-  bool Take(int64_t bytes);  // false: there are not so many left, and none are taken
+  bool Take(int64_t bytes);  // false: too few are left, and none are taken
   void GiveBack(int64_t bytes) { left_.fetch_add(bytes, std::memory_order_relaxed); }
 
  private:
@@ -32,14 +32,14 @@ class RowBudget {
   std::atomic<int64_t> left_;
 };
 
-// One data set under one decoder. Kept is what Extract gives, checked and without what the model is not fed with: bytes
-// stay bytes. First come, first kept: what is decoded when the budget is spent is decoded again the next time. Which
-// examples are kept is nothing that can be seen in what is fed. They lie in the order in which they were first asked
-// for, so that those of one batch, or of one client, lie together. Beside the budget it holds 4 bytes for each record,
-// as far as records are used. Thread-safe.
+// One data set with one decoder. The cache stores the output of Extract, checked and without unused features;
+// bytes stay bytes. Entries are never evicted: once the budget is spent, further examples are decoded each
+// time. Caching does not change the fed values. Entries are in the order of their first use, so those of one
+// batch or client are contiguous. Besides the budget it uses 4 bytes per record, for used pages of records.
+// Thread-safe.
 class DecodedExamples {
  public:
-  // Keeps nothing without a budget.
+  // Without a budget nothing is cached.
   DecodedExamples(std::shared_ptr<const Dataset> dataset, std::shared_ptr<const ExampleDecoder> decoder,
                   std::shared_ptr<RowBudget> budget = nullptr);
   ~DecodedExamples();
@@ -49,32 +49,32 @@ class DecodedExamples {
   const Dataset& dataset() const { return *dataset_; }
   int64_t size() const { return dataset_->size(); }
 
-  // Writes record records[i] into row i of the feeds, one per feature, as ExampleDecoder::FeedSpecs says.
-  // OUT_OF_RANGE: no such record. Errors of the data begin with "FILE: record N at byte B". INVALID_ARGUMENT: a record
-  // that is not what the plan wants; DATA_LOSS: damage. A record with an error is read again each time.
+  // Writes record records[i] into row i of the feeds, one feed per feature, as ExampleDecoder::FeedSpecs describes.
+  // OUT_OF_RANGE: no such record. Data errors start with "FILE: record N at byte B". INVALID_ARGUMENT: the record does
+  // not fit the plan; DATA_LOSS: damage. A record with an error is read again each time.
   Status Decode(std::span<const uint32_t> records, std::span<const TensorView> feeds) const;
-  // The same for records first, first + 1, …, as many as the feeds have rows, for a reader that changes none of them:
-  // where all are kept side by side, and as they are fed, a feed's data becomes their place (64-byte aligned), and
-  // nothing is copied; elsewhere they are written to the memory that its data points to.
+  // The same for records first, first + 1, …, one per row of the feeds, for callers that only read them. If all are
+  // cached, contiguous and stored as fed, a feed's data is set to the cache (64-byte aligned) without a copy. Otherwise
+  // they are written to the memory to which the feed's data points.
   Status Feed(uint32_t first, int64_t count, std::span<TensorView> feeds) const;
 
  private:
-  // The place among those kept, from 1 on; 0: not kept.
+  // The index in the cache, from 1 on; 0: not cached.
   uint32_t PlaceOf(uint32_t record) const;
-  std::byte* Kept(size_t feature, int64_t place) const;  // counted from 0
+  std::byte* Kept(size_t feature, int64_t place) const;  // `place` starts at 0
   void Keep(std::span<const uint32_t> records, const std::byte* extracted) const;
 
   const std::shared_ptr<const Dataset> dataset_;
   const std::shared_ptr<const ExampleDecoder> decoder_;
   const std::shared_ptr<RowBudget> budget_;
   int64_t row_bytes_ = 0;                 // of all features
-  int64_t capacity_ = 0;                  // places that there are addresses for
+  int64_t capacity_ = 0;                  // places with reserved addresses
   std::vector<ReservedMemory> kept_;      // by feature
   ReservedMemory places_;                 // a uint32_t for each record, read and written atomically
-  mutable std::atomic<int64_t> used_{0};  // places given away
+  mutable std::atomic<int64_t> used_{0};  // places in use
 };
 
-// The decoded examples of every data set that a plan's clients have, made when they are first asked for. Thread-safe.
+// The decoded examples of all data sets of a plan's clients, created at first use. Thread-safe.
 class DecodedSets {
  public:
   DecodedSets(std::shared_ptr<const ExampleDecoder> decoder, std::shared_ptr<RowBudget> budget)

@@ -7,9 +7,9 @@
 namespace rivulet {
 namespace {
 
-// Metadata of a file: the plan's name, digests, and for each variable its name several times, escaped, with its shape.
+// Metadata of a file: the plan's name, digests, and per variable its shape and several copies of its name, escaped.
 constexpr int64_t kFileBytes = 1 << 20, kVariableBytes = 1024, kNameRepeats = 32;
-// A plan may declare a layout that fits in no memory; sums of a few such sizes must not overflow.
+// Untrusted plans may declare layouts of any size; sums of a few such sizes must not overflow.
 constexpr int64_t kLargest = int64_t{1} << 56;
 
 int64_t Bounded(size_t bytes) { return static_cast<int64_t>(std::min<size_t>(bytes, kLargest)); }
@@ -36,8 +36,8 @@ int64_t MaxBroadcastBytes(const ModelLayout& layout) {
   return std::min(layout.parameters(), kLargest) * static_cast<int64_t>(sizeof(float));
 }
 
-// Each vector is at most as long as the arena. Beside those that the plan names there are the model's local variables,
-// and what codecs left out of each part.
+// Each vector is at most as long as the arena. Besides the vectors in the plan, there are the model's local variables
+// and the codecs' error feedback for each part.
 int64_t MaxStateBytes(const Plan& plan) {
   const auto vectors = static_cast<int64_t>(plan.flat_names().state.size() + plan.aggregation().parts.size() + 1);
   const int64_t each = std::max<int64_t>(Bounded(plan.layout()->arena_bytes()), 1);

@@ -5,8 +5,8 @@
 namespace rivulet {
 namespace {
 
-// A step of the expected size takes two programs, and few draws take a third. Large batches take more: the rounding of
-// a program's sum grows with the square of its rows, and noise pays for it.
+// A step of the expected size runs two programs, and rarely three. Large batches run more: the rounding error of a
+// program's sum grows with the square of its rows, and noise must cover it.
 constexpr int64_t kRowsOfMany = 8, kMostRows = 128;
 
 double NumberOf(const SettingValues& settings, const char* name, double otherwise) {

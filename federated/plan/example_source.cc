@@ -27,7 +27,7 @@ StatusOr<std::shared_ptr<const ExampleDecoder>> ExampleDecoder::Create(std::span
     if (spec.encoding == FeatureSpec::Encoding::kInt64 && spec.scale != 1) {
       return InvalidArgument("feature '{}' is int64 with scale {}; integers are not scaled", spec.feature, spec.scale);
     }
-    // What such a scale makes is zero on threads that flush denormals, and not on others.
+    // Such a scale gives denormal values, which only some threads flush to zero.
     if (bytes && std::abs(spec.scale) < std::numeric_limits<float>::min()) {
       return InvalidArgument("feature '{}' has scale {}, below the least of float32's; scale it by more", spec.feature,
                              spec.scale);
@@ -56,8 +56,8 @@ Status ExampleDecoder::Decode(std::string_view example, int64_t row, std::span<c
   return absl::OkStatus();
 }
 
-// All features are found in one pass where the example is laid out as nearly all are; elsewhere, and for what is wrong
-// with it, each by itself.
+// Finds all features in one pass if the example has the usual layout; otherwise, and to report errors, each
+// separately.
 Status ExampleDecoder::Extract(std::string_view example, std::byte* values) const {
   std::array<std::string_view, 8> found;
   const bool plain =
@@ -132,7 +132,7 @@ int64_t DatasetExamples::size() const {
 
 Status DatasetExamples::Decode(std::span<const uint32_t> indices, std::span<const TensorView> feeds) const {
   if (!indices_.has_value()) return examples_->Decode(indices, feeds);
-  thread_local std::vector<uint32_t> records;  // keeps its memory, so that a step allocates nothing
+  thread_local std::vector<uint32_t> records;  // kept per thread, so that a step allocates nothing
   records.clear();
   for (const uint32_t mine : indices) {
     if (mine >= indices_->size()) return OutOfRange("example {} of {}", mine, indices_->size());

@@ -23,26 +23,26 @@ class ExampleDecoder {
   // INVALID_ARGUMENT: an int64 feature with a scale, or bytes with one below the least normal float32.
   static StatusOr<std::shared_ptr<const ExampleDecoder>> Create(std::span<const FeatureSpec> features);
 
-  // What each feature feeds for a batch: float32 for bytes and floats, int64 for integers; batch first.
+  // Specs of the feeds for a batch, one per feature: float32 for bytes and floats, int64 for integers; batch first.
   std::vector<FeedSpec> FeedSpecs(int64_t batch_size) const;
 
-  // Writes row `row` of every feed (in the order of the features, as FeedSpecs says). INVALID_ARGUMENT names the
-  // feature and the values: missing, another kind, another number of values, an integer out of range.
+  // Writes row `row` of every feed, in the order of the features. INVALID_ARGUMENT names the feature and the error:
+  // missing, of another kind, a wrong number of values, an integer out of range.
   Status Decode(std::string_view example, int64_t row, std::span<const TensorView> feeds) const;
 
-  // The same in two steps, for whoever keeps what lies between: a feature's values as they are stored, checked. Bytes
-  // are stored as bytes, a quarter of what they are fed as; other values as they are fed.
+  // The same in two steps, for callers that cache the intermediate result: a feature's values as stored, checked. Bytes
+  // are stored as bytes, a quarter of their fed size; other values as they are fed.
   struct Stored {
-    size_t offset;     // of the feature in what Extract writes, a multiple of 64
+    size_t offset;     // offset of the feature in the output of Extract, a multiple of 64
     size_t bytes;      // of one example
     size_t fed_bytes;  // of one example
     bool as_fed;       // Expand only copies
   };
   std::span<const Stored> stored() const { return stored_; }
-  size_t extracted_bytes() const { return extracted_bytes_; }  // of one example, with what alignment takes
+  size_t extracted_bytes() const { return extracted_bytes_; }  // of one example, with alignment
   // Writes the stored values of all features to `values`, of extracted_bytes() and aligned to 8. Errors as Decode.
   Status Extract(std::string_view example, std::byte* values) const;
-  // Feeds the stored values of `rows` examples of one feature, which lie one after another.
+  // Feeds the stored values of one feature for `rows` consecutive examples.
   void Expand(size_t feature, const std::byte* values, int64_t rows, std::byte* feed) const;
 
  private:
@@ -56,27 +56,27 @@ class ExampleDecoder {
   size_t extracted_bytes_ = 0;
 };
 
-// Examples, decoded as the plan's features say. Thread-safe.
+// Examples, decoded by the plan's features. Thread-safe.
 class ExampleSource {
  public:
   virtual ~ExampleSource() = default;
   virtual int64_t size() const = 0;
-  // Decodes examples `indices` (0 .. size()-1) into the feed tensors, one per feature of the plan, batch first.
-  // Errors name file, record and byte: a label out of range, a wrong type, a wrong number of values.
+  // Decodes examples `indices` (0 .. size()-1) into the feed tensors, one per feature of the plan, batch first. Errors
+  // name file, record and byte: a label out of range, a wrong type, a wrong number of values.
   virtual Status Decode(std::span<const uint32_t> indices, std::span<const TensorView> feeds) const = 0;
-  // Whose records they are, for who keeps them decoded elsewhere: as long as the set lives, a record of it is the same
-  // example each time. Null: of nobody's, and nothing of them is to be kept.
+  // The data set of the records, for callers that cache them decoded elsewhere: during the set's life, a record is
+  // always the same example. Null: examples have no such identity and must not be cached.
   virtual std::shared_ptr<const DecodedExamples> set() const { return nullptr; }
-  // Which record of the set example `index` (0 .. size()-1) is.
+  // The set's record for example `index` (0 .. size()-1).
   virtual uint32_t RecordOf(uint32_t index) const { return index; }
 };
 
-// The examples `indices` of a data set. Cheap to make: a virtual client's costs nothing but this object.
+// The examples `indices` of a data set. Cheap to create: a virtual client's data is only this object.
 class DatasetExamples : public ExampleSource {
  public:
-  // `indices` must outlive this; without it, the whole data set.
+  // `indices` must outlive this; nullopt: the whole data set.
   DatasetExamples(std::shared_ptr<const DecodedExamples> examples, std::optional<std::span<const uint32_t>> indices);
-  // Of a data set that is gone through once: nothing is kept.
+  // For a data set that is read once: nothing is cached.
   DatasetExamples(std::shared_ptr<const Dataset> dataset, std::optional<std::span<const uint32_t>> indices,
                   std::shared_ptr<const ExampleDecoder> decoder);
   int64_t size() const override;

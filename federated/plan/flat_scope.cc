@@ -9,7 +9,7 @@ namespace rivulet {
 
 FlatScope::FlatScope(const ModelLayout& layout) : layout_(layout), scope_(graph_) {}
 
-// By the name alone: which slots and scalars a plan has is known when its last graph is built. Plan::Open checks them.
+// Uses the name alone: a plan's slots and scalars are known only with its last graph. Plan::Open checks them.
 Output FlatScope::Handle(std::string_view flat) {
   const auto known = handles_.find(flat);
   if (known != handles_.end()) return known->second;
@@ -31,7 +31,7 @@ Output FlatScope::Read(std::string_view flat) {
 }
 
 void FlatScope::Assign(std::string_view flat, Output value) {
-  if (!value) return;  // the scope says why
+  if (!value) return;  // the scope has the error
   Effect(scope_.AddNode("AssignVariableOp", {Handle(flat), value}, {{"dtype", value.dtype()}}));
 }
 

@@ -17,10 +17,10 @@
 
 namespace rivulet {
 
-// The node of each graph that its run is for.
+// The node of each graph that is run.
 inline constexpr char kRunTarget[] = "run";
 
-// Values are flat vectors of `layout`'s segments or scalars. Errors stick, as a Scope's do, and Finish tells the first.
+// Values are flat vectors of `layout`'s segments, or scalars. Errors are kept as in Scope; Finish returns the first.
 class FlatScope {
  public:
   explicit FlatScope(const ModelLayout& layout);
@@ -30,10 +30,10 @@ class FlatScope {
   Output grads() { return Read("grads"); }
   Output steps() { return Read("steps"); }
   Output Read(std::string_view flat);
-  // The variable itself, for ops that change it.
+  // The variable's handle, for ops that change it.
   Output Handle(std::string_view flat);
   void Assign(std::string_view flat, Output value);
-  // `node` is run too.
+  // Makes `node` part of the run.
   void Effect(Node* node);
 
   Output Add(Output a, Output b) const { return scope_.Op("AddV2", {a, b}); }
@@ -42,14 +42,14 @@ class FlatScope {
   Output Scale(double factor, Output vector) const;
   // A scalar, rounded to float32, times a vector.
   Output Scale(Output factor, Output vector) const;
-  // A vector times the inverse of a scalar, which is rounded to float32.
+  // A vector times the inverse of a scalar; the inverse is rounded to float32.
   Output Over(Output vector, Output divisor) const;
-  // In float64.
+  // A product in float64.
   Output Times(double factor, Output scalar) const;
 
   const Scope& scope() const { return scope_; }
   const ModelLayout& layout() const { return layout_; }
-  // The graph with its target `run`. The scope is empty afterwards.
+  // Returns the graph with its target `run`. The scope is empty afterwards.
   StatusOr<Graph> Finish() &&;
 
  private:
@@ -57,7 +57,7 @@ class FlatScope {
   Graph graph_;
   Scope scope_;
   std::map<std::string, Output, std::less<>> handles_;
-  std::vector<Node*> before_;  // the target waits for these
+  std::vector<Node*> before_;  // nodes that the target depends on
 };
 
 }  // namespace rivulet

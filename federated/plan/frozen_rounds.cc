@@ -12,7 +12,7 @@
 namespace rivulet {
 namespace {
 
-constexpr int64_t kForGood = int64_t{1} << 53;  // beyond any round, and a whole number in float64
+constexpr int64_t kForGood = int64_t{1} << 53;  // after any round, and an integer in float64
 
 std::optional<int64_t> RoundIn(std::string_view text) {
   int64_t round = 0;
@@ -37,7 +37,7 @@ StatusOr<FrozenRounds> ReadRounds(std::string_view line) {
                          line);
 }
 
-// clamp(later − earlier, 0, 1): of whole numbers, whether one comes before the other.
+// clamp(later − earlier, 0, 1): for integers, 1 if `earlier` < `later`, else 0.
 Output IsBefore(const Scope& scope, Output earlier, Output later) {
   const Output apart = scope.Op("Sub", {later, earlier});
   return scope.Op("Minimum", {scope.Op("Maximum", {apart, Number(scope, 0)}), Number(scope, 1)});
@@ -63,7 +63,7 @@ StatusOr<std::vector<FrozenRounds>> ReadFrozen(std::span<const std::string> line
       if (!MatchesWildcard(pattern, slice.name)) continue;
       const auto first = static_cast<int64_t>(slice.offset / sizeof(float));
       std::vector<FrozenRounds::Stretch>& stretches = frozen.stretches;
-      // Slices follow each other, with nothing but padding between them.
+      // Merges adjacent slices, which only padding separates.
       const bool next = !stretches.empty() && names.size() > 1 && MatchesWildcard(pattern, names[names.size() - 2]);
       if (next) {
         stretches.back().count = first + slice.elements - stretches.back().first;

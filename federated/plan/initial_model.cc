@@ -29,8 +29,8 @@ Status RunOnce(const Graph& graph, const Signature& signature, const CompileOpti
   return instance->Run(bindings);
 }
 
-// By the plan's own graph and compiled as the plan says, so that deployed and simulated runs of one seed start from the
-// same bits.
+// Runs the plan's own graph with the plan's compile options, so that deployed and simulated runs with one seed start
+// with the same bits.
 StatusOr<std::shared_ptr<Model>> Initialise(const Plan& plan, uint64_t seed) {
   auto model = std::make_shared<Model>(plan.layout());
   Signature signature;
@@ -44,7 +44,7 @@ StatusOr<std::shared_ptr<Model>> Initialise(const Plan& plan, uint64_t seed) {
   return model;
 }
 
-// The init target may assign more than the model's variables: an optimiser's slots of a graph that somebody else wrote.
+// The init target may assign more variables than the model's, such as optimiser slots in a third party's graph.
 StatusOr<NamedTensors> Initialise(const ModelDef& model) {
   Node* const init = model.graph.Find(model.init_target);
   if (init == nullptr)
@@ -73,7 +73,7 @@ StatusOr<NamedTensors> Initialise(const ModelDef& model) {
   return values;
 }
 
-// On a thread of its own: whoever calls keeps the floating-point modes it has.
+// Runs on a separate thread, so that the caller's floating-point modes are unchanged.
 template <typename T>
 StatusOr<T> OnAThread(const std::function<StatusOr<T>()>& initialise) {
   StatusOr<T> result = Internal("not run");

@@ -8,9 +8,9 @@
 
 namespace rivulet {
 
-// "rivulet.layout" of a model with a graph: "rivulet", kernels are [height, width, in, out] and [in, out]. And of one
-// that came from ONNX "rivulet.axes": by variable, the order of axes by which it is transposed to lie as it did there,
-// as JSON; a variable that is not named lies as it did.
+// "rivulet.layout" of a model with a graph: "rivulet", that is, kernels are [height, width, in, out] and [in, out]. For
+// a model from ONNX also "rivulet.axes": by variable, the axis order that transposes it to its layout in the ONNX file,
+// as JSON; variables that are not listed have that layout already.
 std::map<std::string, std::string> LayoutMetadata(const Plan& plan);
 
 }  // namespace rivulet

@@ -17,7 +17,7 @@ StatusOr<LearningRate> LearningRate::Create(const ScheduleConfig& config, double
   return LearningRate(schedule, std::move(settings), config.warmup, learning_rate);
 }
 
-// As graph and not as code of the client: a plan may bring a schedule that no client has heard of.
+// Graph nodes instead of client code, so that a plan may use a schedule that clients do not know.
 Output LearningRate::At(const Scope& caller, Output t) const {
   const Scope scope = caller.SubScope("learning_rate");
   Output rate = Number(scope, learning_rate_);

@@ -10,7 +10,7 @@
 
 namespace rivulet {
 
-// Whether the rate is one number for the whole run.
+// Returns true if the rate is one number for the whole run.
 bool IsConstant(const ScheduleConfig& schedule);
 
 // Immutable.

@@ -13,9 +13,9 @@
 namespace rivulet {
 namespace {
 
-// Adds nodes to both graphs for one rule.
-// The rule sees one flat vector. An optimiser is then one node over the whole model instead of one per variable, and
-// the plan is as small for a large model as for a small one.
+// Adds the nodes of one rule to both graphs. The rule uses one flat vector, so an optimiser is one
+// node over the whole model instead of one per variable, and a plan's size does not grow with the
+// model.
 class RuleBuilder {
  public:
   RuleBuilder(const ClientConfig& client, const Optimizer& optimizer, const LearningRate& rate,
@@ -53,7 +53,7 @@ class RuleBuilder {
 
   void BeginSlot(const std::string& slot, double initial) {
     const Scope& scope = begin_.scope();
-    // Zeros of what was there before: no constant as large as the model, in the plan or in memory.
+    // Zeros made from an existing vector: no constant as large as the model, in the plan or in memory.
     Output first = scope.Op("ZerosLike", {begin_.Read(slot)});
     if (initial != 0) first = scope.Op("AddV2", {first, scope.Const(static_cast<float>(initial), "first")});
     begin_.Assign(slot, first);
@@ -67,7 +67,7 @@ class RuleBuilder {
     const OptimizerConfig& config = client_.optimizer;
     if (config.clip_value > 0) grads = ClipGradientsByValue(scope, grads, config.clip_value);
     if (config.clip_norm > 0) grads = ClipGradientsByNorm(scope, grads, config.clip_norm);
-    if (grads.empty()) return;  // the scope says why
+    if (grads.empty()) return;  // the scope has the error
     const Output rate = RateOfStep();
     Output powers[2];
     if (const auto betas = optimizer_.betas()) {
@@ -82,7 +82,7 @@ class RuleBuilder {
     step_.Effect(updates.Update(params, handles, grads[0]));
   }
 
-  // Whether this round trains them is one number a task.
+  // Whether this round trains them is computed once per task.
   Output WithoutFrozen(const FrozenRounds& frozen, Output grads) {
     const std::string name = NewScalar();
     begin_.Assign(name, TrainedFactor(begin_.scope(), frozen, begin_.Read("round")));
@@ -91,19 +91,19 @@ class RuleBuilder {
     return ScaleStretches(step_.scope(), frozen, grads, elements, factor);
   }
 
-  // A float32 scalar, constant where the rate is.
+  // A float32 scalar; a constant if the rate is constant.
   Output RateOfStep() {
     const Scope& scope = step_.scope();
     const ScheduleConfig& schedule = client_.schedule;
     if (IsConstant(schedule)) return scope.Const(static_cast<float>(optimizer_.learning_rate()), "learning_rate");
     Output rate;
-    // A counter of steps is a scalar of the plan that each step moves on; a rate per round is computed once, in begin,
-    // from the number of the round that the client writes.
+    // The step counter is a scalar of the plan that each step increments; a rate per round is computed once, in begin,
+    // from the round number that the client sets.
     if (schedule.unit == "step") {
       const Output t = Counting(0, [&](Output now) { return scope.Op("AddV2", {now, Number(scope, 1)}); });
       rate = rate_.At(scope, t);
     } else {
-      // Once in a task.
+      // Computed once per task.
       const std::string name = NewScalar();
       begin_.Assign(name, rate_.At(begin_.scope(), begin_.Read("round")));
       rate = step_.Read(name);
@@ -111,7 +111,7 @@ class RuleBuilder {
     return scope.Op("Cast", {rate}, {{"DstT", DType::kFloat32}});
   }
 
-  // A number that `first` starts and every step changes to `next` of it; as it is in the step.
+  // A number with the initial value `first` that every step replaces by `next`; returns its value in the step.
   template <typename Next>
   Output Counting(double first, Next next) {
     const std::string name = NewScalar();
@@ -134,7 +134,7 @@ class RuleBuilder {
   FlatScope begin_, step_;
 };
 
-// Options of another kind may stand beside this one's, as in every section of pieces.
+// Options of other kinds may be present, as in every section for pieces.
 StatusOr<Optimizer> OptimizerOf(const OptimizerConfig& config) {
   const auto kind = FindOptimizer(config.kind);
   if (!kind.ok()) return InvalidArgument("client.optimizer.kind: {}", Message(kind.status()));

@@ -20,7 +20,7 @@ namespace {
 
 constexpr char kLossScale[] = "loss scale";
 
-// Made at first use and never destroyed, as registrations of other files run before main in an order that nobody knows.
+// Created at first use and never destroyed: registrations of other files run before main in an unspecified order.
 std::map<std::string, LossScaling, std::less<>>& LossScalings() {
   static auto* const scalings = new std::map<std::string, LossScaling, std::less<>>;
   return *scalings;
@@ -29,9 +29,9 @@ std::map<std::string, LossScaling, std::less<>>& LossScalings() {
 Output ScalarHandle(const Scope& scope, const std::string& name) {
   return scope.Op("VarHandleOp", {}, {{"dtype", DType::kFloat64}, {"shape", Shape{}}, {"shared_name", name}}, name);
 }
-// The run of `graph` waits for `node` too.
+// Makes the run of `graph` depend on `node` too.
 Status RunsAlso(Graph& graph, Node* node) {
-  if (node == nullptr) return absl::OkStatus();  // the scope says why
+  if (node == nullptr) return absl::OkStatus();  // the scope has the error
   return graph.AddControlInput(graph.Find(kRunTarget), node);
 }
 
@@ -43,9 +43,9 @@ Status AssignFirst(Graph& begin, const std::string& name, double value) {
   return RunsAlso(begin, assign);
 }
 
-// Rewrites a step graph.
-// The rule itself knows nothing of scales: any rule is wrapped, by looking at what it reads and writes. A branch around
-// the step would do too, but its body would be a function, into which no gradient can be fused.
+// Rewrites a step graph. Rules know nothing of scales: any rule is wrapped, based on the variables that it reads and
+// writes. A branch around the step would work too, but its body would be a function, into which gradients cannot be
+// fused.
 class ScaledStep {
  public:
   ScaledStep(Graph& step, const std::string& scale) : graph_(step), scope_(step) {
@@ -54,8 +54,8 @@ class ScaledStep {
     scale_ = Read(scale_handle_, DType::kFloat64);
   }
 
-  // Gradients as if the loss had not been scaled, or zero where the step does not count.
-  // Zero where any is not finite, as an infinity would survive a product with zero as NaN.
+  // Divides the gradients by the scale, or sets them to zero in a skipped step. Zeros are selected if any gradient is
+  // not finite: an infinity times zero would be NaN.
   Status UnscaleGradients() {
     const Output scale = scope_.Op("Cast", {scale_}, {{"DstT", DType::kFloat32}});
     const Output inverse = scope_.Op("RealDiv", {scope_.Const(1.0f), scale}, {}, "inverse_scale");
@@ -77,9 +77,9 @@ class ScaledStep {
     return absl::OkStatus();
   }
 
-  // What the step changes stays as it was where it does not count.
-  // Slots must stand still with the weights: momentum that takes in one NaN never gets rid of it. Each variable is read
-  // before the step, and after it the old or the new value is kept.
+  // Keeps the step's variables unchanged in a skipped step. This includes slots: a momentum that contains one
+  // NaN keeps it forever. Each variable is read before the step, and afterwards the old or the new value is
+  // selected.
   Status KeepWhatDoesNotCount() {
     std::map<std::string, std::vector<Node*>, std::less<>> writers;
     std::map<std::string, Output, std::less<>> handles;
@@ -112,8 +112,8 @@ class ScaledStep {
     RIVULET_RETURN_IF_ERROR(scope_.status());
     return RunsAlso(graph_, assign);
   }
-  // Plain SGD without anything between it and the gradient.
-  // weights − rate · 0 are the weights, so that keeping the old ones costs nothing, and the update may still be fused.
+  // Whether this is plain SGD directly on the gradient. weights − rate · 0 are the weights, so keeping the old ones
+  // costs nothing, and the update may still be fused.
   bool StandsStillOnZero(const Node& node) const {
     return node.type() == "ResourceApplyGradientDescent" && std::ranges::find(usable_, node.input(2)) != usable_.end();
   }

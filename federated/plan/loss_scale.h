@@ -4,8 +4,8 @@
 //
 //   RIVULET_LOSS_SCALING(static_registration, {.name = "static", .doc = "…", .settings = {…}, .first = FirstScale});
 //
-// The options are keys of [client.loss_scale]; parsing, ranges, messages and docs/reference/scenario.md follow from
-// them. Reading the registry is thread-safe once main has begun.
+// The options are keys of [client.loss_scale]; parsing, ranges, messages and docs/reference/scenario.md are derived
+// from them. Lookups are thread-safe once main has started.
 #pragma once
 
 #include <string>
@@ -22,7 +22,7 @@ namespace rivulet {
 
 inline constexpr double kSmallestLossScale = 1, kLargestLossScale = 1 << 24;
 
-// The end of a step whose loss was scaled, where a kind adds nodes that change the scale.
+// Builder for the end of a step with a scaled loss, where a kind adds nodes that change the scale.
 class LossScaleUpdate {
  public:
   LossScaleUpdate(const Scope& scope, LocalRule& rule, Output scale_handle, Output scale, Output finite)
@@ -30,11 +30,11 @@ class LossScaleUpdate {
 
   const Scope& scope() const { return scope_; }
   Output scale() const { return scale_; }    // of this step, a float64 scalar
-  Output finite() const { return finite_; }  // whether all its gradients are
-  // Of the next step.
+  Output finite() const { return finite_; }  // whether all gradients of this step are
+  // Sets the scale of the next step.
   Status SetScale(Output value) { return Assign(scale_handle_, value); }
 
-  // A float64 variable of the task, as a handle; `first` is its value before the first step.
+  // Adds a float64 variable of the task and returns its handle; `first` is its value before the first step.
   StatusOr<Output> AddScalar(double first);
   Output Read(Output scalar) const;
   Status Assign(Output scalar, Output value);
@@ -49,13 +49,13 @@ struct LossScaling {
   std::string name;
   std::string doc;  // completes "`name`: …" in the reference
   std::vector<Setting> settings = {};
-  // The scale of a task's first step. Null: losses are not scaled.
+  // Returns the scale of a task's first step. Null: losses are not scaled.
   double (*first)(const Settings& settings) = nullptr;
-  // Adds nodes that change the scale after a step. Null: it stays.
+  // Adds nodes that change the scale after a step. Null: the scale is constant.
   Status (*adapt)(const Settings& settings, LossScaleUpdate& update) = nullptr;
 };
 
-// Registers the table ("loss scale", name) too. A check fails where two have one name.
+// Also registers the table ("loss scale", name). CHECK fails if two have one name.
 struct LossScalingRegistration {
   explicit LossScalingRegistration(LossScaling scaling);
 };
@@ -65,9 +65,9 @@ struct LossScalingRegistration {
 // The option "scale".
 Setting LossScaleSetting(std::string doc);
 
-// Adds it to a finished rule: one scalar for the scale, and those of the kind, each with its first value in `begin`.
-// Returns the scale's name ("scalars/2"), by which the client scales the loss, or "" of a kind that does not scale.
-// INVALID_ARGUMENT: an unknown kind, an option out of range.
+// Adds loss scaling to a finished rule: one scalar for the scale, and those of the kind, each with its first value in
+// `begin`. Returns the scale's name ("scalars/2"), by which the client scales the loss, or "" if the kind does not
+// scale. INVALID_ARGUMENT: an unknown kind, an option out of range.
 StatusOr<std::string> AddLossScale(const LossScaleConfig& config, LocalRule& rule);
 
 }  // namespace rivulet

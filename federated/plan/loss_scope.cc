@@ -14,7 +14,7 @@ Output LossScope::StandFor(const std::string& tensor, std::string_view instance)
     return {};
   }
   const std::string name = fmt::format("input{}", inputs_.size());
-  // What is fed is fed once, for all instances (compose_pass.cc).
+  // All instances share the fed tensors (compose_pass.cc).
   const bool fed = output->node->type() == "Placeholder";
   inputs_[name] = instance.empty() || fed ? tensor : fmt::format("{}/{}", instance, tensor);
   return scope_.Placeholder(name, output->dtype(), output->shape());

@@ -13,22 +13,22 @@
 
 namespace rivulet {
 
-// Errors stick, as a Scope's do, and Finish tells the first.
+// Errors are kept as in Scope; Finish returns the first.
 class LossScope {
  public:
-  // `graph` is the model's as clients run it. Both must outlive this.
+  // `graph` is the model's as clients run it. Both arguments must outlive this.
   LossScope(const ModelDef& model, const Graph& graph);
 
-  // The model's own training loss, of the instance with this prefix.
+  // The model's own training loss, for the instance with this prefix.
   Output Loss(std::string_view instance = "");
-  // What the model calls so (ModelDef::outputs), float32. A model that calls nothing so cannot have this loss.
+  // The model's output of this name (ModelDef::outputs), float32. Models without such an output cannot use the loss.
   Output Of(std::string_view output, std::string_view instance = "");
   const Scope& scope() const { return scope_; }
 
-  // The graph with the node `loss`. The scope is empty afterwards. INVALID_ARGUMENT: what a node refused, an output
+  // Returns the graph with the node `loss`. The scope is empty afterwards. INVALID_ARGUMENT: an invalid node, an output
   // that the model does not name.
   StatusOr<Graph> Finish(Output loss) &&;
-  // Which tensor each placeholder stands for.
+  // The tensor of the composed graph for each placeholder.
   const std::map<std::string, std::string>& inputs() const { return inputs_; }
 
  private:

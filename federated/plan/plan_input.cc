@@ -6,11 +6,11 @@
 namespace rivulet {
 namespace {
 
-// What a plan's input may cost on a client: enough for augmentation and repeats, too little to keep a client busy for
-// ever or fill its memory.
+// Limits of a plan's input on a client: enough for augmentation and repeats, too little to occupy a client forever or
+// fill its memory.
 constexpr int64_t kElementsPerExample = 256, kElementsBeside = 65536;
 constexpr size_t kHeldBytes = size_t{512} << 20;
-constexpr int64_t kLoopSteps = 100'000;  // in one call of a function
+constexpr int64_t kLoopSteps = 100'000;  // per call of a function
 constexpr auto kTime = std::chrono::hours(1);
 
 std::vector<TensorSpec> ExampleSpecs(const Plan& plan) {
@@ -21,7 +21,7 @@ std::vector<TensorSpec> ExampleSpecs(const Plan& plan) {
   return specs;
 }
 
-// The one data set of the pass.
+// The single data set of the pass.
 class PlanSource : public BoundSources {
  public:
   PlanSource(const Plan& plan, const LocalPass& pass, std::shared_ptr<const ElementSource> source, int64_t size)
@@ -87,7 +87,7 @@ StatusOr<std::shared_ptr<const Pipeline>> BuildInput(const Plan& plan, const Loc
   return pipeline;
 }
 
-// One thread: a client's cores belong to as many trainings, and elements must come in one order.
+// One thread: a client's cores may all run trainings, and elements must have a fixed order.
 std::shared_ptr<InputBudget> InputBudgetFor(const LocalPass& pass, int64_t size) {
   InputBudget::Limits limits;
   limits.max_elements = kElementsPerExample * size * pass.epochs + kElementsBeside;
@@ -98,7 +98,7 @@ std::shared_ptr<InputBudget> InputBudgetFor(const LocalPass& pass, int64_t size)
   return std::make_shared<InputBudget>(limits);
 }
 
-// Built over no examples: what a pipeline asks for and gives is known from its graph.
+// Builds the pipeline without examples: the graph alone defines its inputs and outputs.
 Status CheckInput(const Plan& plan, const LocalPass& pass) { return BuildInput(plan, pass, nullptr, 0, {}).status(); }
 
 }  // namespace rivulet

@@ -34,7 +34,7 @@ StatusOr<std::shared_ptr<const Plan>> PlanReader::Read(std::string bytes) {
   plan.format_ = message.format();
   plan.bytes_ = std::move(bytes);
   plan.signature_ = SignatureOf(plan.bytes_);
-  // As the fields of any message they could stand anywhere, and be over other bytes than somebody thinks.
+  // Signature fields may be anywhere in a message; another position would sign other bytes than expected.
   if (message.author() != plan.signature_.author || message.signature() != plan.signature_.signature) {
     return InvalidArgument(
         "the plan names an author, and its signature is not the last of its bytes; sign it with 'rivulet plan sign'");
@@ -84,8 +84,8 @@ Status PlanReader::CheckDataSets() const {
   return absl::OkStatus();
 }
 
-// A version has no values for local variables: each client begins a task with its own. So nothing may take the base
-// model for the whole one.
+// A version has no values for local variables: each client starts a task with its own. So no instance may use the base
+// model as a complete model.
 Status PlanReader::CheckLocal() const {
   const auto& slices = plan_->layout_->slices();
   const auto local = std::ranges::find(slices, Segment::kLocal, &Slice::segment);
@@ -115,7 +115,7 @@ Status PlanReader::CheckLocal() const {
   return absl::OkStatus();
 }
 
-// What graphs read of earlier passes some pass reports, and what they declare nothing else does.
+// Passes must report every number that graphs read as measured; only declared numbers may be declared.
 Status PlanReader::CheckMeasured() const {
   const FlatNames& names = plan_->flat_names_;
   const auto reported = [&](const std::string& name) {

@@ -15,17 +15,17 @@
 
 namespace rivulet {
 
-// A plan is trusted with nothing. What can be wrong is found here, with the plan's words, so that a Plan that exists
-// can be compiled and run; a client never finds half way through training that a variable is missing.
+// Plans are not trusted. All errors are found here and named in the plan's words, so that any Plan object can be
+// compiled and run; clients never meet a missing variable in the middle of training.
 class PlanReader {
  public:
   // Plan::Open.
   static StatusOr<std::shared_ptr<const Plan>> Read(std::string bytes);
 
  private:
-  // Names from outside end up in messages, rows and files.
+  // Checks a name from outside, because names appear in messages, rows and files.
   static Status CheckName(std::string_view what, std::string_view name);
-  // What is checked of several parts together.
+  // Checks that concern several parts together.
   Status ReadPrivacy(const proto::PrivacyDef& claim);
   Status CheckDataSets() const;
   Status CheckLocal() const;
@@ -65,7 +65,7 @@ class PlanReader {
   bool Declared(const std::string& name) const;
   Status SumEvaluations();
 
-  // Not make_shared: only this class may construct, and it hands out a const Plan.
+  // Not make_shared: the constructor is private to this class, and Read returns a const Plan.
   std::unique_ptr<Plan> plan_ = std::make_unique<Plan>();
 };
 

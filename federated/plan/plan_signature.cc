@@ -5,7 +5,7 @@
 namespace rivulet {
 namespace {
 
-// A field's number and kind, and how long it is (proto/federated/plan.proto: 11 and 12, bytes).
+// The bytes before each field: its number and kind, and its length (proto/federated/plan.proto: 11 and 12, bytes).
 constexpr std::string_view kAuthorHead = "\x5A\x20", kSignatureHead = "\x62\x40";
 constexpr size_t kAuthorSize = 32, kSignatureSize = 64;
 constexpr size_t kSuffix = 2 + kAuthorSize + 2 + kSignatureSize;

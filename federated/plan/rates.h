@@ -9,12 +9,12 @@
 
 namespace rivulet {
 
-// A scalar that is the mean of truths (Mean of Cast of a bool, as accuracy is) says how many of them are true. The ones
-// and zeros that it is the mean of, float32, one for each of what it is over; their node's input are the truths.
-// Nothing: the tensor is no rate, or there is none of that name.
+// For a scalar that is the mean of truth values (Mean of Cast of a bool, such as accuracy): the averaged ones and
+// zeros, float32. The input of their node is the truth values. nullopt: the tensor is not a rate, or does not
+// exist.
 std::optional<Output> OnesOfRate(const Graph& graph, const std::string& tensor);
 
-// Of a metric that counts (engine/models/metrics/metric.h) how many counts its tensor has. Nothing: it is no such
+// Number of counts in the tensor of a counting metric (engine/models/metrics/metric.h). nullopt: not such a
 // metric.
 std::optional<int64_t> CountsOf(const Graph& graph, std::string_view metric, const std::string& tensor);
 

@@ -47,7 +47,7 @@ Status PlanReader::ReadAggregation(const proto::AggregationDef& message) {
     return InvalidArgument("the plan's part '{}' is of updates that declare '{}', and its training declares none",
                            part.name, part.only_where->scalar);
   }
-  // Stated in the plan for others to read, and checked, since a sum of another resolution would be another model.
+  // Plans state these values for other readers; they are checked, because another resolution would give another model.
   for (size_t p = 0; p < spec.parts.size(); ++p) {
     const int32_t stated = message.parts(static_cast<int>(p)).fraction_bits();
     if (stated == spec.fraction_bits(spec.parts[p])) continue;
@@ -98,7 +98,7 @@ Status PlanReader::ReadPart(const proto::PartDef& entry, AggregationSpec& spec) 
   return absl::OkStatus();
 }
 
-// Whether a training declares it.
+// Whether a training task declares the scalar.
 bool PlanReader::Declared(const std::string& name) const {
   const FlatNames& names = plan_->flat_names_;
   const auto in = [&](const std::vector<std::string>& some) { return std::ranges::find(some, name) != some.end(); };
@@ -108,7 +108,7 @@ bool PlanReader::Declared(const std::string& name) const {
          });
 }
 
-// Follows from what the passes report, so that no plan states it.
+// Derived from the passes' reports, so plans do not state it.
 Status PlanReader::SumEvaluations() {
   const LocalProgram* const program = plan_->program(TaskKind::kEvaluate);
   if (program == nullptr) return absl::OkStatus();

@@ -103,7 +103,7 @@ Status PlanReader::ReadNumbers(const proto::FlatNamesDef& message) {
   return absl::OkStatus();
 }
 
-// A handle names a variable of the model or a flat one.
+// Each handle must name a variable of the model or a flat variable.
 Status PlanReader::CheckVariableNames() const {
   const FlatNames& names = plan_->flat_names_;
   const auto of_state = [&](std::string_view variable) {

@@ -45,7 +45,7 @@ Status PlanReader::ReadModel(const proto::ModelProgram& message) {
   model.eval_loss = message.eval_loss();
   RIVULET_RETURN_IF_ERROR(CheckScalar("training loss", model.train_loss));
   RIVULET_RETURN_IF_ERROR(CheckScalar("evaluation loss", model.eval_loss));
-  std::set<std::string> names = {"loss"};  // what evaluation calls the loss
+  std::set<std::string> names = {"loss"};  // the name of the loss in evaluations
   for (const proto::NamedTensor& metric : message.metrics()) {
     RIVULET_RETURN_IF_ERROR(CheckName("metric", metric.name()));
     if (!names.insert(metric.name()).second) {
@@ -64,7 +64,7 @@ Status PlanReader::ReadModel(const proto::ModelProgram& message) {
   return absl::OkStatus();
 }
 
-// A layout alone. What it leaves out has no meaning without a graph, and said all the same it is a mistake.
+// Reads a layout alone. Fields that need a graph are refused.
 Status PlanReader::ReadExternalModel(const proto::ModelProgram& message) {
   if (!message.init_target().empty() || !message.train_loss().empty() || !message.eval_loss().empty() ||
       message.metrics_size() + message.features_size() + message.train_updates_size() > 0) {
@@ -87,9 +87,9 @@ Status PlanReader::ReadExternalModel(const proto::ModelProgram& message) {
   return LayOut();
 }
 
-// The variables that the plan lists are those of the graph, one by one.
-// They are listed although the graph has them, because their order and segments are the layout of every update, and a
-// client that read the graph another way would write its delta in another order.
+// Checks that the plan's variables equal the graph's. They are listed although the graph has them, because their order
+// and segments define the layout of every update: a client that ordered them differently would write its delta in
+// another order.
 Status PlanReader::ReadVariables(const proto::ModelProgram& message) {
   ModelDef& model = *plan_->model_;
   RIVULET_ASSIGN_OR_RETURN(model.variables, VariablesOf(model.graph));

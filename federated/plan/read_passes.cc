@@ -66,7 +66,7 @@ Status PlanReader::ReadPass(const proto::PassDef& message, LocalPass& pass) {
   return CheckInput(*plan_, pass);
 }
 
-// What the pass computes of a batch, and what it is differentiated by.
+// Reads the pass's models and loss, and the buffers by which the loss is differentiated.
 Status PlanReader::ReadModels(const proto::PassDef& message, LocalPass& pass) {
   if (message.models().empty() || message.models_size() > kMaxInstances) {
     return InvalidArgument("a pass of the plan has {} instances of the model; a client runs 1 to {}",
@@ -131,7 +131,7 @@ Status PlanReader::CheckHasNoGraphs(const proto::PassDef& message) {
 }
 
 Status PlanReader::ReadScalars(const proto::PassDef& message, LocalPass& pass) {
-  std::set<std::string> names = {"examples", "steps", "train_seconds"};  // what every client declares itself
+  std::set<std::string> names = {"examples", "steps", "train_seconds"};  // declared by every client itself
   for (const proto::PassScalarDef& scalar : message.scalars()) {
     RIVULET_RETURN_IF_ERROR(CheckName("scalar", scalar.name()));
     if (!names.insert(scalar.name()).second) {
@@ -142,7 +142,7 @@ Status PlanReader::ReadScalars(const proto::PassDef& message, LocalPass& pass) {
   return absl::OkStatus();
 }
 
-// A graph over flat variables alone, with the target `run`; "": none.
+// Reads a graph over flat variables alone, with the target `run`; "": none.
 Status PlanReader::ReadFlatGraph(std::string_view what, const std::string& graph_def, bool gradient,
                                  std::shared_ptr<const Graph>& out) {
   if (graph_def.empty()) return absl::OkStatus();
@@ -170,7 +170,7 @@ Status PlanReader::ReadFlatGraph(std::string_view what, const std::string& graph
     if (name == "steps" && what != "end") {
       return InvalidArgument("the plan's {} graph uses 'steps', which are known only after the last one", what);
     }
-    // The base model is that of every task in the process. Whoever gets the handle might write: a function, say.
+    // All tasks of the process share the base model, so no op that could write (a function, say) may take its handle.
     for (const Node* user : OnlyRead(name) ? graph->Consumers(node->output()) : std::vector<Node*>{}) {
       if (user->type() == "ReadVariableOp" || user->type() == "VariableShape") continue;
       return InvalidArgument("the plan's {} graph gives '{}', which can only be read, to {} '{}'", what, name,

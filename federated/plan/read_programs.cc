@@ -33,7 +33,7 @@ Status PlanReader::ReadProgram(const proto::LocalProgramDef& message) {
   return ReadMechanisms(message, program);
 }
 
-// Whether there is a mechanism of the name, and its settings are in range, is for whoever carries it out to say.
+// Whether a mechanism exists, and its settings are in range, is checked where it runs.
 Status PlanReader::ReadMechanisms(const proto::LocalProgramDef& message, LocalProgram& program) {
   if (message.mechanisms_size() > kMaxMechanisms) {
     return InvalidArgument("the plan has {} mechanisms; a client carries out up to {}", message.mechanisms_size(),
@@ -54,8 +54,8 @@ Status PlanReader::ReadMechanisms(const proto::LocalProgramDef& message, LocalPr
   return absl::OkStatus();
 }
 
-// Parts are as long as the trainable segment, with the shared one behind it where they say so. Gradients are nobody's
-// after the step that made them.
+// Parts are as long as the trainable segment, followed by the shared one if they say so. Gradients cannot be sources:
+// they are not kept after their step.
 Status PlanReader::ReadSource(const proto::PartSourceDef& message, LocalProgram& program) {
   RIVULET_RETURN_IF_ERROR(CheckName("part", message.part()));
   const auto check = [&](const std::string& name) -> Status {

@@ -1,4 +1,4 @@
-// Schedules by name, and the parts that several share.
+// Registry of schedules, and options that several of them share.
 #include "federated/plan/schedule.h"
 
 #include <cmath>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr char kSchedule[] = "schedule";
 
-// Made at first use and never destroyed, as registrations of other files run before main in an order that nobody knows.
+// Created at first use and never destroyed: registrations of other files run before main in an unspecified order.
 std::map<std::string, Schedule, std::less<>>& Schedules() {
   static auto* const schedules = new std::map<std::string, Schedule, std::less<>>;
   return *schedules;

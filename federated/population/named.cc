@@ -12,10 +12,10 @@ namespace {
 constexpr int kLengthBits = 8;
 constexpr size_t kMaxName = (size_t{1} << kLengthBits) - 1;
 
-// All names' bytes one after the other, and a word for each: where its bytes begin, and how many they are. The words of
-// most names lie sorted in `main_`; those that came lately, a few thousand at most, sorted in `late_`, beside how many
-// of `main_` stand before each. So a newcomer moves kilobytes and not all that are there, and a rank is found by
-// bisection of numbers alone.
+// The bytes of all names in one buffer, and a word per name with its offset and length. The words of most names are
+// sorted in `main_`; those of recent names, at most a few thousand, are sorted in `late_`, each with the number of
+// `main_` words before it. So an insertion moves kilobytes instead of all words, and a rank is found by bisection of
+// numbers alone.
 class Named : public Population {
  public:
   explicit Named(int64_t most) : most_(most) {}
@@ -24,7 +24,7 @@ class Named : public Population {
 
   std::string NameAt(int64_t rank) const override { return std::string(NameOf(*WordAt(rank))); }
 
-  // In three passes, so that what is awaited from memory is awaited together.
+  // In three passes, so that the memory accesses of many names overlap.
   std::vector<std::string> NamesAt(std::span<const int64_t> ranks) const override {
     std::vector<const uint64_t*> words;
     words.reserve(ranks.size());
@@ -75,7 +75,7 @@ class Named : public Population {
     }
     late_.insert(late_.begin() + static_cast<std::ptrdiff_t>(late), word);
     before_.insert(before_.begin() + static_cast<std::ptrdiff_t>(late), static_cast<int64_t>(main));
-    // Merging costs as much as is there, and moving latecomers as many as they are: about the root balances both.
+    // Merging costs as much as all names, and an insertion as much as `late_`: about the square root balances both.
     const auto patience = std::max<size_t>(1024, 4 * static_cast<size_t>(std::sqrt(static_cast<double>(main_.size()))));
     if (late_.size() >= patience) Merge();
     return true;
@@ -85,10 +85,10 @@ class Named : public Population {
 
  private:
   const uint64_t* WordAt(int64_t rank) const {
-    // How many latecomers stand before the rank.
+    // The number of late names before the rank, by bisection.
     size_t low = 0;
     for (size_t left = late_.size(); left > 0;) {
-      const size_t half = (left + 1) / 2, last = low + half - 1;  // no branch: the rank is anybody's guess
+      const size_t half = (left + 1) / 2, last = low + half - 1;  // no branch: ranks are unpredictable
       low += before_[last] + static_cast<int64_t>(last) < rank ? half : 0;
       left -= half;
     }
@@ -98,13 +98,13 @@ class Named : public Population {
   std::string_view NameOf(uint64_t word) const {
     return std::string_view(bytes_).substr(word >> kLengthBits, word & kMaxName);
   }
-  // How many of `words` stand before `name`.
+  // The number of `words` before `name`.
   size_t Lower(const std::vector<uint64_t>& words, std::string_view name) const {
     return static_cast<size_t>(std::lower_bound(words.begin(), words.end(), name,
                                                 [&](uint64_t word, std::string_view n) { return NameOf(word) < n; }) -
                                words.begin());
   }
-  // From the back, in place.
+  // Merges in place, from the end.
   void Merge() {
     size_t read = main_.size(), write = main_.size() + late_.size();
     main_.resize(write);
@@ -119,10 +119,10 @@ class Named : public Population {
   const int64_t most_;
   std::string bytes_;
   std::vector<uint64_t> main_, late_;
-  std::vector<int64_t> before_;  // of each latecomer: how many of `main_` stand before it
+  std::vector<int64_t> before_;  // for each late name: the number of `main_` names before it
 };
 
-// Members that are known beforehand, in a population that takes no more.
+// A fixed population of names, closed to others.
 class Fixed : public Population {
  public:
   explicit Fixed(std::unique_ptr<Population> members) : members_(std::move(members)) {}

@@ -7,12 +7,12 @@ namespace rivulet {
 namespace {
 
 constexpr std::string_view kPrefix = "client-";
-constexpr int64_t kPadded = 100'000;  // below it, numbers are written with five digits
+constexpr int64_t kPadded = 100'000;  // smaller numbers are padded to five digits
 
-// Names are in the streams of a run's randomness, so their widths are not made equal: that would change models.
-// Numbers written side by side are in byte order as long as they have five digits. From 100,000 on, "client-100000"
-// stands before "client-10001": each number of five digits is followed by those that begin with it. So a number's rank
-// is a sum over lengths of how many numbers of that length stand before it.
+// Names enter the streams of a run's randomness, so making their widths equal would change models. Numbers in
+// increasing order are in byte order as long as they have five digits. From 100,000 on, "client-100000" precedes
+// "client-10001": each number of five digits is followed by the longer numbers that start with it. So a number's rank
+// is a sum over lengths: how many numbers of that length precede it.
 class Numbered : public Population {
  public:
   explicit Numbered(int64_t size) : size_(size) {}
@@ -39,17 +39,17 @@ class Numbered : public Population {
  private:
   int64_t RankOf(int64_t number) const {
     if (size_ <= kPadded) return number;
-    int64_t unit = 1;  // number / unit are the number's first digits, five of them at first
+    int64_t unit = 1;  // number / unit are the number's first five digits
     while (number / unit >= kPadded) unit *= 10;
-    // Of five digits: those before these, and these themselves where they are not the whole number.
+    // Five digits: smaller numbers, and the prefix itself if the number is longer.
     int64_t rank = number / unit + (unit > 1 ? 1 : 0);
-    // Of more, up to the number's own length: likewise. The first of a length is a power of ten.
+    // Longer, up to the number's own length: likewise. The first number of a length is a power of ten.
     int64_t least = kPadded;
     for (; unit > 1; least *= 10) {
       unit /= 10;
       rank += number / unit + (unit > 1 ? 1 : 0) - least;
     }
-    // Still longer ones: those that begin with less than this number.
+    // Longer than the number: those that start with a smaller prefix.
     for (int64_t bound = number; least < size_; least *= 10) {
       bound *= 10;
       rank += std::max<int64_t>(std::min(bound, size_) - least, 0);
@@ -57,7 +57,7 @@ class Numbered : public Population {
     return rank;
   }
 
-  // How many numbers begin with `number`, itself among them.
+  // Number of names that start with `number`, including itself.
   int64_t SubtreeOf(int64_t number) const {
     int64_t count = 1;
     for (int64_t first = 10 * number, width = 10; first < size_; first *= 10, width *= 10) {
@@ -68,10 +68,10 @@ class Numbered : public Population {
 
   int64_t NumberAt(int64_t rank) const {
     if (size_ <= kPadded) return rank;
-    // No number of six digits begins with 0: the first ten thousand of five stand alone.
+    // Numbers of six digits never start with 0, so the first ten thousand of five have no longer ones behind them.
     if (rank < kPadded / 10) return rank;
-    // From there on each number of five digits is followed by all that begin with it, as many for each up to the one in
-    // whose midst the longest numbers end, and as many for each behind it.
+    // After these, each number of five digits is followed by all longer ones that start with it. Their count is
+    // constant before the prefix at which the longest numbers end, and constant (smaller) after it.
     int64_t longest = kPadded;  // the first of the longest numbers
     while (10 * longest < size_) longest *= 10;
     const int64_t first = kPadded / 10, last = (size_ - 1) / (10 * longest / kPadded);
@@ -87,9 +87,9 @@ class Numbered : public Population {
       number = last + 1 + (left - most) / rest;
       left = (left - most) % rest;
     }
-    // Digit by digit.
+    // Descends digit by digit.
     while (left > 0) {
-      --left;  // the number itself stands before those that begin with it
+      --left;  // the number itself precedes longer ones
       for (number *= 10; left >= SubtreeOf(number); ++number) left -= SubtreeOf(number);
     }
     return number;
@@ -100,7 +100,7 @@ class Numbered : public Population {
 
 }  // namespace
 
-// By hand: a cohort is a thousand of them.
+// Formats by hand for speed: a cohort has a thousand names.
 std::string NumberedName(int64_t number) {
   char digits[20];
   char* first = std::end(digits);

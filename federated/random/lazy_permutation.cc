@@ -4,10 +4,10 @@
 
 namespace rivulet {
 
-// The entry of `position`, or the free one where it belongs.
+// Returns the entry of `position`, or the free entry for it.
 LazyPermutation::Displaced& LazyPermutation::Find(int64_t position) {
   const size_t mask = table_.size() - 1;
-  // Fibonacci hashing: positions of a large population share their high bits, and of a small one follow each other.
+  // Fibonacci hashing: positions of a large population share high bits, and those of a small one are consecutive.
   size_t at = static_cast<size_t>(static_cast<uint64_t>(position) * 0x9E3779B97F4A7C15u >> 32) & mask;
   while (table_[at].position != position && table_[at].position >= 0) at = (at + 1) & mask;
   return table_[at];
@@ -18,7 +18,7 @@ void LazyPermutation::Grow() {
   before.swap(table_);
   used_ = 0;
   for (const Displaced& entry : before) {
-    if (entry.position < given_) continue;  // behind us: never asked for again, nor is an empty one
+    if (entry.position < given_) continue;  // empty, or before `given_` and never needed again
     Find(entry.position) = entry;
     ++used_;
   }

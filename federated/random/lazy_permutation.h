@@ -1,5 +1,5 @@
-// A random permutation of 0 .. n-1 of which only the beginning is needed. Fisher–Yates stores only the displaced
-// elements, so that k elements of a million cost O(k).
+// A random permutation of 0 .. n-1, generated lazily from the start. Fisher–Yates stores only the displaced elements,
+// so k elements of a million cost O(k).
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@ namespace rivulet {
 
 class LazyPermutation {
  public:
-  // n >= 0. Element i is that of a Fisher–Yates which swaps position i with i + draws.Below(n - i), for i = 0, 1, ….
+  // n >= 0. The elements of a Fisher–Yates shuffle that swaps positions i and i + draws.Below(n - i), for i = 0, 1, ….
   LazyPermutation(const Draws& draws, int64_t n) : draws_(draws), n_(n) {}
-  // Elements 0, 1, … one after the other; nullopt when all n were given.
+  // Returns elements 0, 1, … in turn; nullopt after all n.
   std::optional<int64_t> Next();
   int64_t given() const { return given_; }
 
  private:
-  // What lies at a position that a swap has changed; the others hold themselves.
+  // The value at a position that a swap has changed; other positions hold their own index.
   struct Displaced {
     int64_t position = -1, value = 0;
   };

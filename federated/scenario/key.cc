@@ -1,4 +1,4 @@
-// One key: its setting, its field, its text.
+// A scenario key: its setting, its field in Scenario, its TOML text.
 #include <filesystem>
 #include <type_traits>
 
@@ -19,14 +19,14 @@ std::string TomlTables(const std::vector<LayerSpec>& tables) {
   return fmt::format("[{}]", list);
 }
 
-// Fields are reached through references to a mutable scenario; nothing is written.
+// Fields are reached through references to a mutable Scenario, but nothing is written.
 template <typename Get>
 auto Reading(const Scenario& scenario, Get field)
     -> const std::remove_reference_t<decltype(field(std::declval<Scenario&>()))>& {
   return field(const_cast<Scenario&>(scenario));
 }
 
-// A number as its own text; anything else as it is.
+// Converts a number to its text; other values are unchanged.
 SettingValue NumberAsText(const SettingValue& value) {
   if (const auto* whole = std::get_if<int64_t>(&value)) return fmt::format("{}", *whole);
   if (const auto* number = std::get_if<double>(&value)) return fmt::format("{}", *number);
@@ -36,7 +36,7 @@ SettingValue NumberAsText(const SettingValue& value) {
 }  // namespace
 
 std::string AbsolutePath(std::string_view path, const std::string& folder) {
-  const std::filesystem::path joined = std::filesystem::path(folder) / path;  // an absolute `path` stands alone
+  const std::filesystem::path joined = std::filesystem::path(folder) / path;  // an absolute `path` replaces the folder
   std::error_code error;
   const std::filesystem::path absolute = std::filesystem::absolute(joined, error);
   return (error ? joined : absolute).lexically_normal().string();
@@ -151,7 +151,7 @@ Status Key::Set(const Value& value, std::string_view where, const std::string& f
   const auto* given = std::get_if<SettingValue>(&value);
   if (HoldsTables()) {
     const auto* tables = std::get_if<std::vector<LayerSpec>>(&value);
-    // TOML does not tell what an empty array is of.
+    // TOML does not state the element type of an empty array.
     const auto* texts = given == nullptr ? nullptr : std::get_if<std::vector<std::string>>(given);
     if (tables == nullptr && (texts == nullptr || !texts->empty()))
       return InvalidArgument("{} must be an array of tables, not {}", subject, Describe(value));
@@ -171,7 +171,7 @@ Status Key::Set(const Value& value, std::string_view where, const std::string& f
     Store(*std::move(taken), folder, scenario);
     return absl::OkStatus();
   }
-  // --set name=5 gives an integer where a string may have been meant.
+  // --set name=5 gives an integer even if a string was intended.
   if (where == "--set" && setting_.type == SettingType::kString && !std::holds_alternative<std::string>(*given))
     return InvalidArgument("{}; quote it to make it a string", Message(taken.status()));
   return taken.status();

@@ -1,4 +1,4 @@
-// The table as a whole: finding keys, and its page.
+// The table of all keys: lookups, and the reference page.
 #include "federated/scenario/keys.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ const std::vector<Key>& Keys() {
 
 namespace {
 
-// Earlier names of keys, which are read and not shown.
+// Former names of keys, which are accepted but not documented.
 constexpr std::pair<std::string_view, std::string_view> kFormerNames[] = {
     {"data.image_feature", "data.input_feature"},
 };

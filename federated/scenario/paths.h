@@ -1,4 +1,4 @@
-// The paths that a scenario holds: keys that name files, and options of registered pieces that do.
+// The paths in a scenario: keys that name files, and such options of registered pieces.
 #pragma once
 
 #include <functional>
@@ -9,8 +9,8 @@
 
 namespace rivulet {
 
-// Calls `visit` with each path that is given, which it may change; of a list of NAME=PATH with each path. Absolute
-// paths, as parsing leaves them; some are patterns of files.
+// Calls `visit` with each given path, which it may change; for a list of NAME=PATH, with each path. Parsing has made
+// the paths absolute; some are patterns of files.
 void ForEachPath(Scenario& scenario, const std::function<void(std::string_view key, std::string& path)>& visit);
 
 }  // namespace rivulet

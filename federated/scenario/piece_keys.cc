@@ -14,13 +14,13 @@
 namespace rivulet::scenario {
 namespace {
 
-// An option and the pieces that have it, each with its own range, default and meaning.
+// An option and the pieces that have it, each with its own range, default and doc.
 struct SharedOption {
   std::string name;
   std::vector<std::string> owners;
   std::vector<const Setting*> settings;
   bool is_file = false, ratios = false;
-  std::string chooses;  // a kind
+  std::string chooses;  // the kind of piece that it chooses
 };
 
 std::vector<SharedOption> OptionsOf(std::string_view kind) {
@@ -42,8 +42,8 @@ std::vector<SharedOption> OptionsOf(std::string_view kind) {
   return options;
 }
 
-// One text where all pieces say the same. Otherwise each with its pieces, that of more than half of them first and
-// without names: "0.9; `rmsprop`: 0", with "; " as `separator`.
+// One text if all pieces agree. Otherwise one per group of pieces; the text of a majority comes first and without
+// names: "0.9; `rmsprop`: 0", with "; " as `separator`.
 std::string InWords(const SharedOption& option, std::string_view separator, const std::vector<std::string>& texts) {
   std::vector<std::pair<std::string, std::vector<std::string>>> said;
   for (size_t i = 0; i < texts.size(); ++i) {
@@ -62,7 +62,7 @@ std::string InWords(const SharedOption& option, std::string_view separator, cons
   return words;
 }
 
-// What one of them says, or all: `text` of each setting.
+// One text if all settings agree, or all texts; `text` gives that of each setting.
 template <typename Text>
 std::string InWordsOf(const SharedOption& option, std::string_view separator, const Text& text) {
   std::vector<std::string> texts;
@@ -80,7 +80,7 @@ std::string DefaultInWords(const Setting& setting) {
   return setting.default_value ? fmt::format("`{}`", ToToml(*setting.default_value)) : "required";
 }
 
-// A setting that takes whatever one of the pieces takes: what is chosen may be known later than its options.
+// A setting that accepts all values that any piece accepts, because options may be read before the choice.
 Setting Widest(const SharedOption& option) {
   Setting widest = *option.settings.front();
   for (const Setting* each : option.settings) {
@@ -104,7 +104,7 @@ Setting Widest(const SharedOption& option) {
   return widest;
 }
 
-// The value of a text option as it is in `scenario`; "" where the chosen piece has no such option.
+// The value of a text option in `scenario`; "" if the chosen piece lacks the option.
 std::string TextOf(const PieceChoice& choice, const std::string& option, const Scenario& scenario) {
   const Setting* setting = choice.OwnOf(scenario, option);
   if (setting == nullptr) return "";

@@ -14,14 +14,14 @@
 
 namespace rivulet::scenario {
 
-// A key for every option of the pieces of this kind, and of those that an option chooses: by piece, as their tables
-// have them.
+// Keys for all options of the pieces of this kind, and of pieces that an option chooses, as defined in each piece's
+// table.
 std::vector<Key> OptionKeys(const PieceChoice& choice);
 
 // `"adam", "adamw" or "yogi"`.
 std::string AnyOf(const std::vector<std::string>& names);
 
-// "`iid`: shuffles and deals. `eden1` and `eden2`: …": a sentence for every doc of the kind's pieces.
+// "`iid`: shuffles and deals. `eden1` and `eden2`: …": one sentence for each distinct doc of the kind's pieces.
 std::string PiecesInWords(std::string_view kind);
 
 }  // namespace rivulet::scenario

@@ -1,5 +1,5 @@
-// What a stored run goes on with, or one that is started with a plan built elsewhere: keys of class "plan" stay as they
-// were, the others are as they are given now.
+// Scenario of a resumed run, or of a run with a plan that was built elsewhere: keys of class "plan" keep their stored
+// values, and other keys have the values that are given now.
 #include <optional>
 
 #include "federated/scenario/keys.h"
@@ -11,13 +11,13 @@ namespace {
 using scenario::Key;
 using scenario::Keys;
 
-// Operation keys that the plan states where single examples are protected: each client keeps its budget by them.
+// Operation keys in plans that protect single examples: clients account for their budgets with them.
 bool IsBudgetInPlan(const Scenario& scenario, const std::string& key) {
   return scenario.privacy.unit == "example" && (key == "privacy.epsilon" || key == "privacy.delta");
 }
 
-// The values of all keys of class "plan", as a file would have them. Of a file that the plan is built from it is
-// whether there is one: where it lies may change.
+// The values of all keys of class "plan" as TOML. For a file that the plan is built from, it records only whether there
+// is one: its path may change.
 std::map<std::string, std::string> PlanKeysOf(const Scenario& scenario) {
   std::map<std::string, std::string> values;
   for (const Key& key : Keys()) {
@@ -46,7 +46,7 @@ std::string ValueOf(const std::map<std::string, std::string>& values, const std:
   return found == values.end() ? "absent" : found->second;
 }
 
-// The first key of class "plan" that is otherwise now.
+// The first key of class "plan" with a different value.
 struct Difference {
   std::string key, was, is;
 };
@@ -57,7 +57,7 @@ std::optional<Difference> FirstDifference(const Scenario& stored, const Scenario
   for (const auto& [key, _] : all) {
     if (only_given && !now.given.contains(key)) continue;
     const std::string was = ValueOf(before, key), is = ValueOf(after, key);
-    // As many as there are keys: the run knows how many that were.
+    // 0 means all clients: the run has stored their number.
     if (only_given && key == "data.partition.clients" && is == "0") continue;
     if (was != is) return Difference{key, was, is};
   }
@@ -101,7 +101,7 @@ StatusOr<Scenario> ScenarioOfPlan(const std::string& plan_keys, const std::strin
   return scenario;
 }
 
-// By way of a stored configuration and overrides, so that what comes out has been checked as any scenario is.
+// Parses the stored configuration with overrides, so that the result is checked like any scenario.
 StatusOr<Scenario> ScenarioToResume(const std::string& stored_toml, const std::string& path, const Scenario& now) {
   RIVULET_ASSIGN_OR_RETURN(const Scenario stored, Scenario::ParseStored(stored_toml, path));
   RIVULET_RETURN_IF_ERROR(CheckSamePlanKeys(stored, now, true));
@@ -113,7 +113,7 @@ StatusOr<Scenario> ScenarioToResume(const std::string& stored_toml, const std::s
       case KeyClass::kPlan:
         break;
       case KeyClass::kOperation:
-        // Rounds are commonly given to a command, and a file that says fewer would end the run.
+        // run.rounds usually comes from the command line; a file with a lower value would end the run.
         changes = given != now.given.end() && (given->second || key.name() != "run.rounds");
         break;
       case KeyClass::kPlace:

@@ -26,7 +26,7 @@ using scenario::FindKey;
 using scenario::Key;
 using scenario::Keys;
 
-// Where each given key was given.
+// Position at which each given key was set.
 struct Origin {
   std::string where;
   bool is_override = false;
@@ -40,18 +40,18 @@ std::string Cite(const Scenario& scenario, const Given& given, const std::string
                      origin == given.end() ? "the default" : origin->second.where);
 }
 
-// What algorithm.name was called before it had a table for its options.
+// The former name of algorithm.name, from before algorithms had tables of options.
 constexpr std::string_view kFormerAlgorithm = "server.algorithm";
 
-// An option of a piece as it was given; whether the piece has it is known when all is read.
+// A given option of a piece; whether the piece has it is checked after parsing.
 struct Option {
   scenario::Value value;
   Origin origin;
 };
 
-// A section whose key "name" chooses a piece, beside which the piece's own options stand.
+// A section whose key "name" chooses a piece, next to the piece's own options.
 struct PieceSection {
-  std::string_view name;  // of the section, and of its kind of table
+  std::string_view name;  // of the section, and of its tables' kind
   std::string& (*piece)(Scenario&);
   SettingValues& (*settings)(Scenario&);
   bool or_none = false;
@@ -64,7 +64,7 @@ constexpr PieceSection kPieceSections[] = {
     {"selection", RIVULET_FIELD(selection.name), RIVULET_FIELD(selection.settings)},
     {"attack", RIVULET_FIELD(attack.name), RIVULET_FIELD(attack.settings), true},
 };
-// By section, and in it by name.
+// By section, then by option name.
 using Options = std::map<std::string_view, std::map<std::string, Option, std::less<>>>;
 
 const PieceSection* SectionOf(std::string_view key) {
@@ -80,7 +80,7 @@ Status Assign(const Entry& entry, Scenario& scenario, Given& given, Options& opt
       return InvalidArgument("{} in {} and {} in {} are one key under two names; keep {}", entry.key, entry.where,
                              key->name(), before->second.where, key->name());
     given[key->name()] = {entry.where, entry.is_override};
-    // Relative paths of overrides start at the working directory.
+    // Relative paths in overrides start at the working directory.
     return key->Set(entry.value, entry.where, entry.is_override ? "." : scenario.folder, scenario);
   }
   if (const PieceSection* section = SectionOf(entry.key); section != nullptr) {
@@ -102,7 +102,7 @@ Status Assign(const Entry& entry, Scenario& scenario, Given& given, Options& opt
   return absl::OkStatus();
 }
 
-// A file has a preset, a graph, an ONNX model, arrays or layers; an override of one replaces the file's other.
+// A model is a preset, a graph, an ONNX model, arrays or layers; an override of one replaces another from the file.
 Status ChooseModel(Scenario& scenario, Given& given) {
   ModelConfig& model = scenario.model;
   const std::pair<std::string, bool> ways[] = {{"model.preset", !model.preset.empty()},
@@ -137,9 +137,9 @@ Status ChooseModel(Scenario& scenario, Given& given) {
   return absl::OkStatus();
 }
 
-// Options are of the range that the chosen piece has, which is known when all is read.
+// Refuses keys without effect, and checks options against the chosen piece's range, which is known after parsing.
 Status RefuseWhatDoesNotApply(Scenario& scenario, Given& given) {
-  std::set<std::string, std::less<>> dropped;  // with the kind of piece that an override replaces
+  std::set<std::string, std::less<>> dropped;  // dropped because an override chose another kind
   for (const Key& key : Keys()) {
     const auto origin = given.find(key.name());
     if (origin == given.end()) continue;
@@ -163,7 +163,7 @@ Status RefuseWhatDoesNotApply(Scenario& scenario, Given& given) {
   return absl::OkStatus();
 }
 
-// A piece's own options, checked against its table and completed by their defaults.
+// Checks a piece's own options against its table and adds defaults.
 Status ReadPiece(const PieceSection& section, Options& all, const Given& given, Scenario& scenario) {
   const std::string name_key = section.Name("name");
   const std::string& piece = section.piece(scenario);
@@ -188,7 +188,7 @@ Status ReadPiece(const PieceSection& section, Options& all, const Given& given, 
       RIVULET_ASSIGN_OR_RETURN(values[name], setting->Take(*value, subject));
       continue;
     }
-    // Which a rule has says its file, which is read where the plan is built.
+    // The rule's file defines its settings; it is read when the plan is built.
     if (has_rule) {
       const Setting number = Float(name, std::nullopt, "");
       const auto* value = std::get_if<SettingValue>(&option.value);
@@ -198,12 +198,12 @@ Status ReadPiece(const PieceSection& section, Options& all, const Given& given, 
     }
     const std::vector<std::string> owners = OwnersOf(section.name, name);
     if (!owners.empty()) {
-      // Another piece by --set drops the options that the file gives to its own.
+      // An override of the piece drops the file's options for the former piece.
       if (chosen_anew && !option.origin.is_override) continue;
       return InvalidArgument("{} belongs to {}; remove it, or change {}", subject, Join(owners, " and "),
                              Cite(scenario, given, name_key));
     }
-    // Compared without the table's name, beside which every short option would look like "name".
+    // Compares names without the table's name, which would make every short option look like "name".
     std::vector<std::string> names = {"name"};
     for (const Setting& known : table->settings) names.push_back(known.name);
     std::string near = Nearest(name, names);
@@ -220,7 +220,7 @@ Status ReadPiece(const PieceSection& section, Options& all, const Given& given, 
   return absl::OkStatus();
 }
 
-// A decay takes the run's rounds unless it is said how long it takes.
+// A decay lasts as long as the run unless its length is given.
 void FillLength(std::string_view kind, std::string_view section, const Given& given, int64_t rounds,
                 ScheduleConfig& schedule) {
   const auto table = FindSettingTable(kind, schedule.kind);
@@ -229,7 +229,7 @@ void FillLength(std::string_view kind, std::string_view section, const Given& gi
     schedule.settings["length"] = rounds;
 }
 
-// Named after the generator and its options, so that other values do not meet old files: "data/digits-50-10-30-1".
+// Named after the generator and its options, so that other values use other files: "data/digits-50-10-30-1".
 std::string GeneratedFolder(const SynthConfig& synth) {
   std::string name = synth.kind;
   if (const auto table = FindSettingTable("generator", synth.kind); table.ok()) {
@@ -260,13 +260,13 @@ void FillDefaults(Scenario& scenario, const Given& given) {
   if (data.train.empty()) {
     data.train = scenario::AbsolutePath(JoinPath(GeneratedFolder(data.synth), "train.tfrecord"), scenario.folder);
   }
-  // A generated test set says nothing of own training data.
+  // A generated test set is not meaningful for the user's own training data.
   if (data.test.empty() && !given.contains("data.test") && !given.contains("data.train")) {
     data.test = scenario::AbsolutePath("test.tfrecord", FolderOf(data.train));
   }
 }
 
-// Names of sets begin the names of their metrics, beside those that have a meaning of their own.
+// Names of test sets become prefixes of metrics, so they must differ from reserved prefixes.
 Status CheckMeasuredSets(const DataConfig& data) {
   if (!data.validation.empty() && data.validation_fraction > 0)
     return InvalidArgument("data.validation and data.validation_fraction both give a validation set; keep one");
@@ -350,7 +350,7 @@ Status CheckTogether(const Scenario& scenario, const Given& given) {
   return absl::OkStatus();
 }
 
-// What the entries of a file, and of overrides behind them, say together.
+// Applies the entries of a file, followed by those of overrides.
 StatusOr<Scenario> FromEntries(const std::vector<Entry>& entries, const std::string& path, const std::string& folder,
                                ScenarioPart part = ScenarioPart::kAll) {
   Scenario result;
@@ -377,7 +377,7 @@ StatusOr<Scenario> FromEntries(const std::vector<Entry>& entries, const std::str
 
 }  // namespace
 
-// What a product of decimals is above a whole number by rounding is no client more.
+// Removes the rounding error of a decimal product, which would add one client.
 int64_t ServerConfig::clients_asked() const {
   const double product = over_selection * static_cast<double>(clients_per_round);
   return std::max(clients_per_round, static_cast<int64_t>(std::ceil(product * (1 - 1e-12))));
@@ -430,7 +430,7 @@ std::string TomlOf(const Scenario& scenario, const Wanted& wanted) {
   std::string text;
   std::string_view section;
   for (const Key& key : Keys()) {
-    // A key that does not apply holds its default, and would be refused when read again.
+    // A key that does not apply has its default, and would be refused when read again.
     if (!key.Applies(scenario) || !wanted(key) || key.Unset(scenario)) continue;
     if (key.section() != section) {
       section = key.section();
@@ -452,8 +452,8 @@ std::string Scenario::ToToml() const {
   return TomlOf(*this, [](const Key&) { return true; });
 }
 
-// Files that a plan is built from are named too, so that it is known that there were some; and so is what may change
-// later, where a key of the plan has an effect only beside it.
+// Includes keys of files that a plan is built from, to record that there were such files, and keys that may change
+// later if a plan key depends on them.
 std::string Scenario::PlanKeysToToml() const {
   const auto selects = [](const Key& key) {
     return std::ranges::any_of(Keys(), [&](const Key& other) {

@@ -11,12 +11,12 @@ namespace rivulet {
 
 struct StopCondition {
   enum class Is : uint8_t { kBelow, kAtMost, kAbove, kAtLeast };
-  std::string metric;  // "accuracy", or with the set that it is measured on "test/accuracy"
+  std::string metric;  // "accuracy", or with a test set, "test/accuracy"
   Is is = Is::kAtLeast;
   double bound = 0;
 
-  bool Holds(double value) const;  // of no NaN
-  // A metric, one of < <= > >=, and a finite number. INVALID_ARGUMENT says how it is written.
+  bool Holds(double value) const;  // false for NaN
+  // Parses a metric, one of < <= > >=, and a finite number. INVALID_ARGUMENT explains the syntax.
   static StatusOr<StopCondition> Parse(std::string_view text);
 };
 

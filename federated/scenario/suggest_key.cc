@@ -13,7 +13,7 @@ using scenario::IsSection;
 using scenario::Key;
 using scenario::Keys;
 
-// What other frameworks and papers call a key. An empty table: in every table, and without one.
+// A name of a key in other frameworks and papers. An empty table matches every table, and none.
 struct OtherName {
   std::string_view table, leaf, key;
 };
@@ -115,11 +115,11 @@ constexpr OtherName kOtherNames[] = {
     {"", "attack", "attack.name"},
 };
 
-// Tables in which other frameworks keep everything.
+// Tables into which other frameworks put all keys.
 constexpr std::string_view kTablesOfOthers[] = {"config",          "training", "train", "federated", "fl",
                                                 "hyperparameters", "hparams",  "args",  "options"};
 
-// As words are compared: without case, '-', '_' and '.'.
+// The form in which words are compared: without case, '-', '_' and '.'.
 std::string Plain(std::string_view word) {
   std::string plain;
   for (const char c : word)
@@ -134,7 +134,7 @@ std::string OtherwiseCalled(std::string_view table, std::string_view leaf) {
   return "";
 }
 
-// The first key of that name in any table: the commonest slip is the wrong table.
+// The first key of that name in any table: the most common mistake is a wrong table.
 std::string OfAnyTable(std::string_view leaf) {
   const std::string plain = Plain(leaf);
   for (const Key& key : Keys())
@@ -142,7 +142,7 @@ std::string OfAnyTable(std::string_view leaf) {
   return "";
 }
 
-// The key of a table whose name is nearest; without a table, of all of them.
+// The key of a table with the nearest name; if `table` is empty, of all tables.
 std::string NearestLeaf(std::string_view table, std::string_view leaf) {
   std::vector<std::string> leaves;
   for (const Key& key : Keys())
@@ -164,14 +164,14 @@ std::vector<std::string> Sections() {
   return sections;
 }
 
-// The section that a table without its first words is: "client.optimizer" of "optimizer".
+// The section that a table without its first words means: "client.optimizer" for "optimizer".
 std::string SectionEndingIn(std::string_view table) {
   for (const std::string& section : Sections())
     if (section.ends_with("." + std::string(table))) return section;
   return "";
 }
 
-// Of all keys and tables, by their whole names.
+// The nearest of all keys and tables, by whole names.
 std::string NearestWholeName(std::string_view unknown) {
   std::vector<std::string> names = Sections();
   for (const Key& key : Keys()) names.push_back(key.name());
@@ -196,7 +196,7 @@ std::string NearestScenarioKey(std::string_view unknown) {
     } else if (std::ranges::find(kTablesOfOthers, table) != std::end(kTablesOfOthers)) {
       table.clear();
     } else {
-      return NearestWholeName(unknown);  // in a table that there is not, a word may mean anything
+      return NearestWholeName(unknown);  // in an unknown table, a word may mean anything
     }
   }
   if (table.empty())

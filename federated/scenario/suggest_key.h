@@ -1,5 +1,5 @@
-// The scenario key that a word means: a misspelt key, a key of another table, or the name that Flower, PyTorch and
-// papers use for it. Errors of scenarios, of command lines and of the Python package all suggest by it.
+// The scenario key that a word probably means: a misspelt key, a key of another table, or its name in Flower, PyTorch
+// and papers. Errors of scenarios, of command lines and of the Python package use it for suggestions.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace rivulet {
 
-// "client.optimizer.learning_rate" for "lr", "client.lr" and "optimizer.lr"; "" where no key is near. Case, '-' and '_'
-// make no difference. The nearest key of the same table comes before any other.
+// "client.optimizer.learning_rate" for "lr", "client.lr" and "optimizer.lr"; "" if no key is near. Ignores case, '-'
+// and '_'. Prefers the nearest key of the same table.
 std::string NearestScenarioKey(std::string_view unknown);
 
 }  // namespace rivulet

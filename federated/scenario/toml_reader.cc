@@ -1,4 +1,4 @@
-// The only file that sees the TOML library. Its exceptions end here.
+// The only file that uses the TOML library, and the boundary of its exceptions.
 #include <toml++/toml.h>
 
 #include <algorithm>
@@ -14,11 +14,11 @@ std::string At(const std::string& path, const toml::source_position& position) {
   return fmt::format("{}:{}:{}", path, position.line, position.column);
 }
 
-// Tables in tables, by dots, braces or brackets. Scenarios need four; the library's parser and the walk over its result
-// call themselves for each, and a stack ends.
+// Limit of nested tables, by dots, braces or brackets. Scenarios need four; the library's parser and the traversal of
+// its result are recursive, and the stack is limited.
 constexpr size_t kMostNested = 64;
 
-// The last character of the string that begins at `begin`.
+// Returns the index of the last character of the string that starts at `begin`.
 size_t EndOfString(std::string_view text, size_t begin) {
   const char quote = text[begin];
   const std::string three(3, quote);
@@ -27,7 +27,7 @@ size_t EndOfString(std::string_view text, size_t begin) {
     if (quote == '"' && text[i] == '\\') {
       ++i;
     } else if (lines && text.substr(i).starts_with(three)) {
-      // Up to two quotes before the closing three are the string's own.
+      // Up to two quotes before the closing three belong to the string.
       return std::min(text.find_first_not_of(quote, i), std::min(i + 5, text.size())) - 1;
     } else if (!lines && (text[i] == quote || text[i] == '\n')) {
       return i;
@@ -36,10 +36,10 @@ size_t EndOfString(std::string_view text, size_t begin) {
   return text.size();
 }
 
-// Whether `text` nests deeper than that, told from its dots and brackets outside of strings and comments. Text that is
-// no TOML may be misjudged: it is refused either way.
+// Whether `text` nests deeper than that, judged by dots and brackets outside strings and comments. Invalid TOML may be
+// misjudged, but is refused in any case.
 bool NestsTooDeep(std::string_view text) {
-  std::vector<size_t> open;  // dots before each bracket that is open
+  std::vector<size_t> open;  // dots before each open bracket
   size_t dots = 0, depth = 0;
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
@@ -67,7 +67,7 @@ bool NestsTooDeep(std::string_view text) {
   return false;
 }
 
-// A key that needs quotes in TOML keeps them here, so that "run.rounds" = 5 is not taken for run.rounds.
+// Keeps the quotes of a key that needs them in TOML, so that "run.rounds" = 5 is not read as run.rounds.
 std::string KeyText(std::string_view key) {
   const bool bare =
       !key.empty() && key.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") ==
@@ -75,7 +75,7 @@ std::string KeyText(std::string_view key) {
   return bare ? std::string(key) : TomlString(key);
 }
 
-// A table of plain values, as a layer is; nothing where it holds anything else. Keys keep their quotes.
+// A table of plain values, such as a layer; nullopt if it has other values. Keys keep their quotes.
 std::optional<LayerSpec> ToLayer(const toml::table& table) {
   LayerSpec layer;
   for (const auto& [key, node] : table) {
@@ -151,7 +151,7 @@ Value ToValue(const toml::node& node) {
   }
 }
 
-// `make` gives the entry of a node without its value.
+// `make` creates the entry of a node without its value.
 template <typename Make>
 void Flatten(const toml::table& table, const std::string& prefix, const Make& make, std::vector<Entry>& entries) {
   for (const auto& [key, node] : table) {
@@ -176,14 +176,14 @@ StatusOr<std::vector<Entry>> ReadToml(const std::string& text, const std::string
   } catch (const toml::parse_error& error) {
     return InvalidArgument("{}: {}", At(path, error.source().begin), error.description());
   } catch (const std::bad_alloc&) {
-    throw;  // says nothing of the text
+    throw;  // unrelated to the text
   } catch (const std::exception& error) {
     return InvalidArgument("{} is not TOML: {}", path, error.what());
   }
   std::vector<Entry> entries;
   const auto make = [&](std::string name, const toml::key* key, const toml::node& node) {
     const toml::source_position value = node.source().begin;
-    // A dotted [table] header has no position of its own; its key has.
+    // A dotted [table] header has no position; use its key's.
     return Entry{std::move(name), UnsupportedValue{}, false, At(path, value.line != 0 ? value : key->source().begin),
                  false};
   };
@@ -197,9 +197,9 @@ std::vector<Entry> ReadOverride(const std::string& key, const std::string& value
   };
   std::vector<Entry> entries;
   try {
-    // Deeper than any key of ours: as a plain string it is refused by its key's type.
+    // Too deep for any key: read as a plain string, which its key's type refuses.
     const toml::table parsed = NestsTooDeep(value) ? toml::table() : toml::parse("value = " + value);
-    if (parsed.size() == 1) {  // more: the text holds lines of its own, so it is no single value
+    if (parsed.size() == 1) {  // more: the text contains further lines, so it is not one value
       const toml::node& node = *parsed.get("value");
       Entry entry = make(key, nullptr, node);
       entry.is_table = node.is_table();
@@ -209,9 +209,9 @@ std::vector<Entry> ReadOverride(const std::string& key, const std::string& value
       return entries;
     }
   } catch (const std::bad_alloc&) {
-    throw;  // a number must not become a string for want of memory
+    throw;  // out of memory must not turn a number into a string
   } catch (const std::exception&) {
-    // Not TOML: a plain string, as promised.
+    // Not TOML: a plain string, as documented.
   }
   entries.push_back(Entry{key, value, false, "--set", true});
   return entries;

@@ -2,9 +2,9 @@
 
 #include <openssl/err.h>
 
+#include "certificates/signature.h"
 #include "certificates/verify.h"
 #include "engine/base/display_name.h"
-#include "federated/secure/signature.h"
 #include "federated/secure/verified_certificates.h"
 
 namespace rivulet::secure {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "certificates/signature.h"
 #include "federated/secure/shamir.h"
-#include "federated/secure/signature.h"
 #include "proto/federated/secure.pb.h"
 
 namespace rivulet::secure {

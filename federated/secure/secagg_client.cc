@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
+#include "certificates/signature.h"
 #include "engine/base/display_name.h"
 #include "federated/secure/announcement.h"
 #include "federated/secure/key_derivation.h"
 #include "federated/secure/keystream.h"
 #include "federated/secure/sealing.h"
 #include "federated/secure/shamir.h"
-#include "federated/secure/signature.h"
 
 namespace rivulet::secure {
 namespace {

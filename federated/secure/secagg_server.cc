@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "certificates/signature.h"
 #include "engine/base/display_name.h"
 #include "federated/secure/announcement.h"
 #include "federated/secure/cohort.h"
-#include "federated/secure/signature.h"
 
 namespace rivulet::secure {
 namespace {

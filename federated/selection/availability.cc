@@ -13,7 +13,7 @@ std::optional<int64_t> RoundIn(std::string_view text) {
   return error == std::errc() && end == text.data() + text.size() && round > 0 ? std::optional(round) : std::nullopt;
 }
 
-// The text before the next `separator`, or to the end, which `rest` then begins behind.
+// Returns the text up to the next `separator`, or to the end, and removes it with the separator from `rest`.
 std::string_view Cut(std::string_view& rest, char separator) {
   const size_t end = std::min(rest.find(separator), rest.size());
   const std::string_view cut = rest.substr(0, end);

@@ -4,8 +4,8 @@
 //   client-00003,1,20
 //   client-00003,41,60
 //
-// A client may be selected in the rounds from `from` to `until`, both included, of any of its lines; a client without a
-// line in every round. After `period` rounds, if set, the trace repeats.
+// A client may be selected in rounds `from` to `until`, inclusive, of any of its lines; a client without a line, in
+// every round. After `period` rounds, if set, the trace repeats.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ namespace rivulet {
 // Immutable.
 class AvailabilityTrace {
  public:
-  // `period` 0: it does not repeat. INVALID_ARGUMENT with file and line: no three columns, or rounds that are no
-  // numbers, below 1, or the wrong way round.
+  // `period` 0: no repetition. INVALID_ARGUMENT with file and line: not three columns, or rounds that are not numbers,
+  // below 1, or in the wrong order.
   static StatusOr<AvailabilityTrace> Parse(std::string_view csv, const std::string& path, int64_t period);
 
   bool MayBeDrawn(const std::string& client_id, int64_t round) const;

@@ -1,17 +1,17 @@
-// Oort (Lai et al. 2021, arXiv:2010.06081, algorithm 1): most of a cohort are clients from whom much is to be learnt,
-// and the rest such as have not taken part yet. With B_i the examples of client i, L_i the version that its newest
-// update is in and R the round, its utility is
+// Oort (Lai et al. 2021, arXiv:2010.06081, algorithm 1): most of a cohort are clients of high utility, and the rest are
+// clients that have not taken part yet. With B_i the examples of client i, L_i the version with its newest update and R
+// the round, its utility is
 //
-//   U_i = |B_i| · loss_i,  no higher than the `clip` quantile of all,  + sqrt(0.1 · ln R / L_i) of their range
-//   U_i ← U_i · (T / t_i)^slow_penalty  where its task took t_i, longer than T
+//   U_i = |B_i| · loss_i, limited to the `clip` quantile of all, + sqrt(0.1 · ln R / L_i) of their range
+//   U_i ← U_i · (T / t_i)^slow_penalty if its task took t_i > T
 //
-// where the paper has the root of the mean squared loss of single examples: what leaves a client is its mean loss.
-// T is the `fast_enough` quantile of all t_i, where the paper's pacer moves it; t_i is planned where the run is
-// simulated, so that a cohort depends on no clock, and measured where it is not, so that slow_penalty is 0 unless it is
-// asked for: then the same cohorts are drawn, deployed and simulated.
-// Those above `cutoff` of the utility that just fills the places are drawn in proportion to it. The share of places for
-// those who are new begins at `exploration` and falls by `decay` a round. Who has been in `most_versions` versions
-// makes room for others.
+// The paper uses the root of the mean squared loss of single examples; here a client sends
+// only its mean loss. T is the `fast_enough` quantile of all t_i; the paper's pacer changes
+// it. In simulations t_i is planned, so that cohorts depend on no clock; otherwise it is
+// measured. slow_penalty is therefore 0 by default: then deployed and simulated runs have
+// the same cohorts. Clients above `cutoff` times the utility that just fills the places are
+// drawn in proportion to it. The share of places for new clients starts at `exploration`
+// and falls by `decay` a round. Clients in `most_versions` versions have a utility of 0.
 #include <algorithm>
 #include <cmath>
 
@@ -41,7 +41,7 @@ class Oort final : public Selector {
     const int64_t unknown = draw.members - std::ssize(draw.known);
     const int64_t places = draw.wanted - std::min(fresh, unknown);
     std::vector<int64_t> first = Exploited(draw, places);
-    // And then whoever is new, before all who are known.
+    // Then new clients in the uniform order, before the other known ones.
     std::vector<int64_t> known;
     for (const CohortDraw::Known& one : draw.known) known.push_back(one.rank);
     LazyPermutation ranks = UniformPermutation(draw);
@@ -56,7 +56,7 @@ class Oort final : public Selector {
   }
 
  private:
-  // The `fast_enough` quantile of how long tasks took; 0: nobody knows of any.
+  // The `fast_enough` quantile of the durations of tasks; 0: no durations are known.
   double FastEnough(const CohortDraw& draw) const {
     std::vector<double> durations;
     for (const CohortDraw::Known& known : draw.known) {
@@ -67,7 +67,7 @@ class Oort final : public Selector {
     return durations[static_cast<size_t>(settings_.fast_enough * static_cast<double>(durations.size() - 1))];
   }
 
-  // One for each of draw.known; 0 for who has been in enough versions.
+  // One utility for each of draw.known; 0 for clients that have been in enough versions.
   std::vector<double> Utilities(const CohortDraw& draw) const {
     std::vector<double> utilities, sorted;
     for (const CohortDraw::Known& known : draw.known) {
@@ -93,7 +93,7 @@ class Oort final : public Selector {
     return utilities;
   }
 
-  // The ranks of those who fill `places`, at most.
+  // The ranks of at most `places` clients drawn by utility.
   std::vector<int64_t> Exploited(const CohortDraw& draw, int64_t places) const {
     std::vector<double> utilities = Utilities(draw);
     places = std::min<int64_t>(places, std::ranges::count_if(utilities, [](double utility) { return utility > 0; }));
@@ -102,7 +102,7 @@ class Oort final : public Selector {
     std::ranges::nth_element(sorted, sorted.begin() + (places - 1), std::ranges::greater());
     const double least = settings_.cutoff * sorted[static_cast<size_t>(places - 1)];
     for (double& utility : utilities) utility = utility >= least ? utility : 0;
-    // Of the known alone: nobody else weighs anything.
+    // Known clients only: all others have the weight 0.
     const std::unique_ptr<Order> order = WeightedOrder(draw, utilities, 0);
     std::vector<int64_t> ranks;
     while (std::ssize(ranks) < places) ranks.push_back(*order->Next());

@@ -37,7 +37,7 @@ class Beginning final : public Order {
 
 }  // namespace
 
-// Streams of one number but of different kinds never meet: what is drawn of one kind moves no draw of another.
+// Streams of one number but different kinds are disjoint: draws of one kind never affect those of another.
 Draws CohortDraw::Stream(uint32_t number) const {
   constexpr uint32_t kKinds = 8;
   return Draws(StreamFor(seed, "", Purpose::kSelect, static_cast<uint32_t>(round), static_cast<uint16_t>(attempt - 1)),

@@ -9,7 +9,7 @@ class Poisson final : public Selector {
   explicit Poisson(double rate) : rate_(rate) {}
   bool remembers() const override { return false; }
   double rate() const override { return rate_; }
-  // Of all members: who of them is drawn is decided by name (poisson_draw.h).
+  // An order of all members; names decide which of them are in the cohort (poisson_draw.h).
   std::unique_ptr<Order> OrderOf(const CohortDraw& draw) const override { return UniformOrder(draw); }
 
  private:

@@ -28,7 +28,7 @@ privacy::NoiseKey CohortKey(const privacy::NoiseKey& key, int64_t version) {
   return *std::move(derived);
 }
 
-// Another prefix than a name's: no draw tells anything of the seed.
+// Another prefix than for names, so that draws reveal nothing about the seed.
 uint64_t SeedOf(const privacy::NoiseKey& cohort_key) {
   return First64(std::move(Sha256().Update("rivulet cohort seed").Update(BytesOf(cohort_key))).Finish());
 }

@@ -1,4 +1,4 @@
-// Poisson sampling by names: a client is in a version's draw with a fixed probability, by a pseudo-random function of
+// Poisson sampling by names: a client is in a version's cohort with a fixed probability, by a pseudo-random function of
 // the version's key and the client's name. Draws of different clients are independent, also when members join or leave.
 // A retry of a version draws the same set.
 #pragma once
@@ -10,17 +10,17 @@
 
 namespace rivulet {
 
-// The key of the draws of one version. The process ends where OpenSSL has no HKDF.
+// The key for one version's draws. The process ends if OpenSSL lacks HKDF.
 privacy::NoiseKey CohortKey(const privacy::NoiseKey& key, int64_t version);
-// 64 bits of it, for draws that take a seed.
+// 64 bits derived from the key, for draws that need a seed.
 uint64_t SeedOf(const privacy::NoiseKey& cohort_key);
 
 // Immutable, thread-safe.
 class PoissonDraw {
  public:
-  // `cohort_key` as CohortKey; 0 < rate < 1.
+  // `cohort_key`: from CohortKey; 0 < rate < 1.
   PoissonDraw(const privacy::NoiseKey& cohort_key, double rate);
-  // Whether SHA-256(key ‖ name), read as 64 bits, is below rate · 2^64.
+  // Returns true if SHA-256(key ‖ name), read as 64 bits, is below rate · 2^64.
   bool Has(std::string_view client_id) const;
 
  private:

@@ -1,7 +1,7 @@
-// Power-of-choice (Cho et al. 2020, arXiv:2010.01243, section 3, its variant rpow-d): d candidates are drawn in
-// proportion to their data, and of these those are asked first whose loss was highest when they last trained. Whoever
-// has not trained yet is taken for the worst off, so that everybody is heard of. With as many candidates as are wanted,
-// or fewer, the cohort is "weighted"'s.
+// Power-of-choice (Cho et al. 2020, arXiv:2010.01243, section 3, its variant rpow-d): draws d candidates in proportion
+// to their data, and selects those with the highest loss in their last training. Clients that have not trained yet
+// count as the worst, so that every client is selected once. If d is at most the cohort's size, the cohort equals that
+// of "weighted".
 #include <algorithm>
 #include <limits>
 

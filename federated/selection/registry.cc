@@ -16,7 +16,7 @@ struct Registered {
   SelectorFactory factory = nullptr;
 };
 
-// Made at first use and never destroyed, as the codecs'.
+// Created at first use and never destroyed, like the registry of codecs.
 std::map<std::string, Registered, std::less<>>& Selectors() {
   static auto* const selectors = new std::map<std::string, Registered, std::less<>>;
   return *selectors;

@@ -1,6 +1,6 @@
-// Selection in turns: whoever's update has been in no version for longest is asked first, so that nobody takes part
-// again before all others have, and two updates of one client are as many versions apart as there are members for. This
-// separation is what tree aggregation without sampling rests on (Kairouz et al. 2021, arXiv:2103.00039, section 3).
+// Selection in turns: clients whose latest update is oldest come first. No client takes part again before all others
+// have, so two updates of one client are as many versions apart as the population allows. Tree aggregation without
+// sampling relies on this separation (Kairouz et al. 2021, arXiv:2103.00039, section 3).
 #include <algorithm>
 #include <unordered_map>
 
@@ -9,8 +9,8 @@
 namespace rivulet {
 namespace {
 
-// Those who have never taken part, in the uniform order, and then the others, longest ago first and in the uniform
-// order where that is alike.
+// Clients that have never taken part, in the uniform order; then the others, the least recent first, with ties in the
+// uniform order.
 class Turns final : public Order {
  public:
   explicit Turns(const CohortDraw& draw) : uniform_(UniformPermutation(draw)) {
@@ -18,7 +18,7 @@ class Turns final : public Order {
   }
 
  private:
-  // The uniform order is gone through once: what of it was passed over waits, and is sorted when nobody else is left.
+  // Traverses the uniform order once; clients that were passed over are queued and sorted when it is exhausted.
   std::optional<int64_t> Take() override {
     while (const std::optional<int64_t> rank = uniform_.Next()) {
       const auto known = versions_.find(*rank);
@@ -35,7 +35,7 @@ class Turns final : public Order {
     int64_t version, rank;
   };
   LazyPermutation uniform_;
-  std::unordered_map<int64_t, int64_t> versions_;  // of the newest update, by rank
+  std::unordered_map<int64_t, int64_t> versions_;  // version of the newest update, by rank
   std::vector<Waiting> waiting_;
   bool sorted_ = true;
   size_t next_ = 0;

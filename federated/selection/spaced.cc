@@ -1,5 +1,5 @@
-// Selection with a minimum separation: nobody is in two versions that are less than `separation` apart. What noise
-// without sampling rests on (Choquette-Choo et al. 2023, arXiv:2306.08153, b-min-sep participation).
+// Selection with a minimum separation: two versions with one client's updates are at least `separation` apart. Noise
+// without sampling relies on it (Choquette-Choo et al. 2023, arXiv:2306.08153, b-min-sep participation).
 #include <algorithm>
 #include <unordered_set>
 
@@ -8,7 +8,7 @@
 namespace rivulet {
 namespace {
 
-// The uniform order without those who took part lately. It may end early.
+// The uniform order without recent participants. It may end early.
 class Rested final : public Order {
  public:
   Rested(const CohortDraw& draw, int64_t separation) : uniform_(UniformPermutation(draw)) {

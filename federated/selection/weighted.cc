@@ -1,4 +1,4 @@
-// Selection by data: a client's probability of being the next one is in proportion to a power of its examples (Li et
+// Selection by data: a client's probability of being next is proportional to a power of its number of examples (Li et
 // al. 2020, arXiv:1907.02189, scheme I, without replacement). With exponent = 0 it is uniform selection, to the bit.
 #include "federated/selection/weighted_order.h"
 

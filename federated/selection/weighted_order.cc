@@ -12,9 +12,9 @@ namespace {
 
 constexpr uint32_t kKnownClocks = 1, kOtherClocks = 2;
 
-// Everybody has a clock that rings after a time of the exponential law whose rate is its weight, and comes when it
-// rings (Efraimidis and Spirakis 2006). Those who weigh the same need no clock each: the next one of n to ring does so
-// after a time whose rate is n times theirs, and is anyone of them.
+// Each client has a clock with an exponentially distributed time whose rate is its weight, and the order is by these
+// times (Efraimidis and Spirakis 2006). Clients of equal weight need no separate clocks: the next of n rings after a
+// time of n times their rate, and is a uniformly random one of them.
 class Weighted final : public Order {
  public:
   Weighted(const CohortDraw& draw, const std::vector<double>& weights, double other)
@@ -53,13 +53,13 @@ class Weighted final : public Order {
   }
 
   const double other_;
-  std::vector<int64_t> known_;                       // ascending, as the draw has them
-  std::vector<std::pair<double, int64_t>> ringing_;  // of the known: when, who
+  std::vector<int64_t> known_;                       // ascending, as in the draw
+  std::vector<std::pair<double, int64_t>> ringing_;  // times of known clients, with their ranks
   size_t next_ = 0;
   LazyPermutation others_;
   Draws clocks_;
-  int64_t left_;    // of the others
-  double now_ = 0;  // when the next of the others rings; NaN: none is left
+  int64_t left_;    // number of other clients left
+  double now_ = 0;  // time of the next other client; NaN: none is left
 };
 
 }  // namespace

@@ -9,12 +9,12 @@
 
 namespace rivulet {
 
-// `weights` are those of draw.known, in their order; everybody else's is `other`. At least 0 and finite: who weighs
-// nothing comes last. Where all weights are one, it is the uniform order. O(|known| · log |known| + k).
+// `weights` are for draw.known, in order; all other clients have the weight `other`. Weights are finite and at least 0;
+// clients of weight 0 come last. If all equal `other`, it is the uniform order. O(|known| · log |known| + k).
 std::unique_ptr<Order> WeightedOrder(const CohortDraw& draw, const std::vector<double>& weights, double other);
 
-// What a member weighs by the examples that it last said it has, to the power of `exponent`: of who has said nothing
-// yet the mean of all others, 1 where nobody has.
+// Weights each client by the number of examples in its last report, to the power of `exponent`. A client without a
+// report has the mean weight of the others, or 1 if there are no reports.
 std::unique_ptr<Order> OrderByExamples(const CohortDraw& draw, double exponent);
 
 }  // namespace rivulet

@@ -6,10 +6,10 @@
 //   v ← beta2·v + (1 − beta2)·d²                     "adam"
 //   w ← w + server.learning_rate · m / (√v + tau)
 //
-// without the correction of bias of Kingma and Ba, in whose place v begins at `initial_accumulator`. Each line is
-// computed in double and rounded once to float32, and the next one reads what was rounded: what is kept is what is
-// used, so a run that goes on from a file computes the same. Statistics are averaged (w ← w + d): they are no
-// parameters, and a variance that took adaptive steps could become negative.
+// without Kingma and Ba's bias correction; instead v starts at `initial_accumulator`. Each line is computed in double
+// and rounded once to float32, and the next line uses the rounded value: stored and used values are equal, so a run
+// that resumes from a file computes the same. Statistics are averaged (w ← w + d): they are not parameters, and
+// adaptive steps could make a variance negative.
 #include "federated/server_optimizers/adaptive.h"
 
 #include <cmath>

@@ -7,7 +7,7 @@
 
 namespace rivulet {
 
-std::vector<Setting> ServerAdamSettings();  // Yogi's too
+std::vector<Setting> ServerAdamSettings();  // for Yogi too
 std::vector<Setting> ServerAdagradSettings();
 
 }  // namespace rivulet

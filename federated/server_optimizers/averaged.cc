@@ -6,7 +6,7 @@
 namespace rivulet {
 namespace {
 
-// The last of the flats is the average; those before it are the optimiser's, who looks at no others.
+// The last flat is the average; those before it belong to the wrapped optimiser, which sees only them.
 class AveragedOptimizer final : public ServerOptimizer {
  public:
   AveragedOptimizer(std::unique_ptr<const ServerOptimizer> optimizer, double average)
@@ -28,7 +28,7 @@ class AveragedOptimizer final : public ServerOptimizer {
     for (size_t i = 0; i < average.size(); ++i) {
       average[i] = static_cast<float>(average_ * average[i] + (1 - average_) * step.next[i]);
     }
-    return true;  // between numbers that are finite
+    return true;  // an average of finite numbers is finite
   }
 
  private:

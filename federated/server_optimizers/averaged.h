@@ -3,7 +3,7 @@
 //
 //   a ← average · a + (1 − average) · w,    from a = w of version 0
 //
-// It is measured in the place of the version and trains nothing: the optimiser alone makes the versions.
+// It is measured instead of the version and does not affect training: only the optimiser makes versions.
 #pragma once
 
 #include <memory>
@@ -13,17 +13,17 @@
 
 namespace rivulet {
 
-// What keeps it: as long as the trainable elements, in wire order.
+// The flat vector with the average: one value per trainable element, in wire order.
 inline constexpr char kServerAverage[] = "server/average";
 
-// `optimizer`, which keeps the average beside what it keeps itself. 0 < average < 1.
+// Wraps `optimizer` and adds the average to its flats. 0 < average < 1.
 std::unique_ptr<const ServerOptimizer> Averaged(std::unique_ptr<const ServerOptimizer> optimizer, double average);
 
-// A version's model with the weights of one of its flats, and its own running statistics.
+// A version's model with the weights of one of its flats, and the version's own running statistics.
 std::shared_ptr<const Model> ModelOfFlat(const ServerState& state, std::string_view flat);
 
-// What is to be measured of a version: its average where it has one, with the version's own running statistics; else
-// its model.
+// The model to measure for a version: its average if it has one, with the version's own running statistics; else its
+// model.
 std::shared_ptr<const Model> MeasuredModel(const ServerState& state);
 
 }  // namespace rivulet

@@ -1,10 +1,10 @@
-// Several models, each with the mean of those clients' changes who chose it (Ghosh et al. 2020, arXiv:2006.04088,
+// Several models; each moves by the mean of the changes of clients that chose it (Ghosh et al. 2020, arXiv:2006.04088,
 // algorithm 1): with Δ_j the mean of part j,
 //
 //   w_j ← w_j + server.learning_rate · Δ_j
 //
-// The first is the run's model, of the part "delta"; the others lie beside it as "server/cluster_1", … of parts of the
-// same names. One that nobody chose stays as it is. Each begins with first values of its own.
+// The first is the run's model, of the part "delta"; the others are stored as "server/cluster_1", … with parts of the
+// same names. A model that no client chose is unchanged. Each has different random initial values.
 #include "federated/server_optimizers/server_optimizer.h"
 
 namespace rivulet {

@@ -2,8 +2,8 @@
 //
 //   h ← h − alpha · (|P| / m) · d,    w ← w + server.learning_rate · d − h / alpha
 //
-// h stands for what all clients' gradients come to at w. With alpha = 0 nothing is ever in it, and the last term is
-// none. Statistics take the model's step.
+// h estimates the sum of all clients' gradients at w. With alpha = 0 it stays zero, and the last term is omitted.
+// Statistics take the model's step.
 #include "federated/server_optimizers/server_optimizer.h"
 
 namespace rivulet {

@@ -1,9 +1,9 @@
 // FedExP's server (Jhunjhunwala et al. 2023, arXiv:2301.09604, equation 2): the less the clients' changes Δ_k agree,
-// the shorter their mean d is beside them, and the further the server goes in its direction:
+// the shorter is their mean d relative to them, and the longer is the server's step:
 //
 //   w ← w + server.learning_rate · max(1, Σ_k p_k ‖Δ_k‖² / (2 (‖d‖² + epsilon))) · d
 //
-// The squares of norms are what whoever folds an update measures (federated/aggregation/measured_scalar.h).
+// The aggregating process measures the squares of norms (federated/aggregation/measured_scalar.h).
 #include <algorithm>
 
 #include "federated/server_optimizers/sgd.h"

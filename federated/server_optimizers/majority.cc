@@ -1,5 +1,5 @@
-// The server of signSGD with majority vote (Bernstein et al. 2018, arXiv:1802.04434, algorithm 3): every weight goes as
-// far as any other, the way that the mean of the votes points, and stays where that is zero:
+// The server of signSGD with majority vote (Bernstein et al. 2018, arXiv:1802.04434, algorithm 3): every weight moves
+// by the same length in the direction of the mean vote, and does not move if that is zero:
 //
 //   w ← w + server.learning_rate · sign(mean)
 #include "federated/server_optimizers/server_optimizer.h"

@@ -1,9 +1,9 @@
-// MimeLite's server (Karimireddy et al. 2021, arXiv:2008.03606, algorithm 1): with d the mean change and ḡ the mean of
-// the clients' whole gradients at the model that they were given, which come as the part "gradient",
+// MimeLite's server (Karimireddy et al. 2021, arXiv:2008.03606, algorithm 1): with d the mean change, and ḡ the mean of
+// the clients' full gradients at the received model, sent as the part "gradient",
 //
 //   w ← w + server.learning_rate · d,    m ← (1 − beta) · ḡ + beta · m
 //
-// m is what clients' steps of the next round have in them. Statistics take the model's step. Mime's server keeps ḡ too.
+// Clients' steps of the next round include m. Statistics take the model's step. Mime's server also stores ḡ.
 #include <algorithm>
 
 #include "federated/server_optimizers/sgd.h"

@@ -1,11 +1,11 @@
-// FedAsync's server (Xie et al. 2019, arXiv:1903.03934, algorithm 1): models are mixed, and not changes added. With x
-// the mean of the models that clients send, and α_t = server.learning_rate times the mean of what their staleness lets
-// them count,
+// FedAsync's server (Xie et al. 2019, arXiv:1903.03934, algorithm 1): mixes
+// models instead of adding changes. With x the mean of the clients' models,
+// and α_t = server.learning_rate times the mean of their staleness weights,
 //
 //   w ← (1 − α_t) · w + α_t · x = w + α_t · (x − w)
 //
-// x − w is rounded to float32 first, as the change that a client would send of it. Running statistics come as changes,
-// and take the step of server.learning_rate.
+// x − w is first rounded to float32, as a client's change would be. Running statistics are sent as changes, and take
+// the step of server.learning_rate.
 #include "federated/server_optimizers/server_optimizer.h"
 
 namespace rivulet {

@@ -1,5 +1,5 @@
-// FedNova's server (Wang et al. 2020, arXiv:2007.07481, equation 7): what comes is the mean of what clients moved in
-// one of their steps, and the model moves by as many as they took in the mean, τ_eff:
+// FedNova's server (Wang et al. 2020, arXiv:2007.07481, equation 7): the received mean d is the clients' mean change
+// per local step, and the model moves by the mean number of local steps, τ_eff:
 //
 //   w ← w + server.learning_rate · τ_eff · d,    τ_eff = Σ_k p_k τ_k
 #include "federated/server_optimizers/sgd.h"

@@ -1,10 +1,10 @@
-// SCAFFOLD's server (Karimireddy et al. 2020, arXiv:1910.06378, equation 5): with Δy and Δc the means of what clients
-// changed, of a cohort S of N clients,
+// SCAFFOLD's server (Karimireddy et al. 2020, arXiv:1910.06378, equation 5): with Δy and Δc the mean changes of a
+// cohort S of N clients,
 //
 //   x ← x + server.learning_rate · Δy
 //   c ← c + (|S| / N) · Δc = c + Σ_{i ∈ S} Δc_i / N
 //
-// The part "dc" comes divided by N. Statistics take the model's step.
+// The part "dc" arrives divided by N. Statistics take the model's step.
 #include "federated/server_optimizers/server_optimizer.h"
 
 namespace rivulet {

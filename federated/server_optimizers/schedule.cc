@@ -1,4 +1,4 @@
-// Schedules of the server by name, and the parts that several share.
+// Registry of the server's schedules, and options that several of them share.
 #include "federated/server_optimizers/schedule.h"
 
 #include <map>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr char kServerSchedule[] = "server schedule";
 
-// Made at first use and never destroyed, as registrations of other files run before main in an order that nobody knows.
+// Created at first use and never destroyed: registrations of other files run before main in an unspecified order.
 std::map<std::string, ServerSchedule, std::less<>>& ServerSchedules() {
   static auto* const schedules = new std::map<std::string, ServerSchedule, std::less<>>;
   return *schedules;

@@ -3,8 +3,8 @@
 //   RIVULET_SERVER_SCHEDULE(inverse_registration, {.name = "inverse", .doc = "is half …", .settings = {…}, .decay =
 //   …});
 //
-// The options are keys of [server.schedule]; parsing, ranges, messages and docs/reference/scenario.md follow from them.
-// Reading the registry is thread-safe once main has begun.
+// The options are keys of [server.schedule]; parsing, ranges, messages and docs/reference/scenario.md are derived from
+// them. Lookups are thread-safe once main has started.
 #pragma once
 
 #include <cstdint>
@@ -21,22 +21,22 @@ struct ServerSchedule {
   std::string name;
   std::string doc;  // completes "`name` …" in the reference
   std::vector<Setting> settings = {};
-  // The share of the learning rate `u` = 0, 1, … versions after warm-up. Null: always 1. Of sums, products and
-  // quotients alone, which round the same on every machine.
+  // The factor of the learning rate `u` = 0, 1, … versions after warm-up. Null: always 1. It must use only sums,
+  // products and quotients, which round the same on every machine.
   double (*decay)(const Settings& settings, int64_t u) = nullptr;
 };
 
-// INVALID_ARGUMENT names the kinds and the nearest.
+// INVALID_ARGUMENT names all kinds and the nearest one.
 StatusOr<const ServerSchedule*> FindServerSchedule(const std::string& name);
 
-// Registers the table ("server schedule", name) too. A check fails where two have one name.
+// Also registers the table ("server schedule", name). CHECK fails if two have one name.
 struct ServerScheduleRegistration {
   explicit ServerScheduleRegistration(ServerSchedule schedule);
 };
 #define RIVULET_SERVER_SCHEDULE(variable, ...) \
   [[maybe_unused]] static const ::rivulet::ServerScheduleRegistration variable(::rivulet::ServerSchedule __VA_ARGS__)
 
-// The option "length" of decays, which is run.rounds unless given.
+// The option "length" of decays, by default run.rounds.
 Setting ServerScheduleLength();
 // u / length.
 double ServerSchedulePeriods(const Settings& settings, int64_t u);

@@ -25,12 +25,12 @@ namespace {
 
 constexpr char kKind[] = "server optimizer";
 
-// Elements of a tensor that are stepped at a time: what the next version's digest may go on with.
+// Elements of a tensor per step: the unit in which the next version's digest can continue.
 constexpr size_t kStretch = 64 << 10;
-// Bytes of a model that is hashed on a thread of its own while it is made; of a smaller one the thread would cost more.
+// Bytes from which a model is hashed on a separate thread while it is made; for less the thread costs more.
 constexpr size_t kWorthAThread = 1 << 20;
 
-// Made at first use and never destroyed: registrations of other files run before main in an order that nobody knows.
+// Created at first use and never destroyed: registrations of other files run before main in an unspecified order.
 std::map<std::string, ServerOptimizerFactory, std::less<>>& OptimizersByName() {
   static auto* const optimizers = new std::map<std::string, ServerOptimizerFactory, std::less<>>;
   return *optimizers;
@@ -40,7 +40,7 @@ std::span<float> FloatsOf(AlignedBuffer& buffer) {
   return {reinterpret_cast<float*>(buffer.data()), buffer.size() / sizeof(float)};
 }
 
-// The trainable ones, in wire order.
+// Copies the trainable tensors to wire order.
 void CopyWeights(const Model& model, std::span<float> to) {
   for (const Slice& slice : model.layout().slices()) {
     if (slice.segment != Segment::kTrainable) continue;
@@ -48,8 +48,8 @@ void CopyWeights(const Model& model, std::span<float> to) {
   }
 }
 
-// The next model while it is made. A long one is written over the sums that it is made of, behind those that were read,
-// so that no memory has to be found for it. Padding puts the first tensors ahead of what was read: such values wait.
+// The next model while it is made. A large model is written over the sums that it is computed from, after they were
+// read, so it needs no further memory. With padding, tensors may precede the read position; their values wait.
 class NextModel {
  public:
   // `mean` must outlive it.
@@ -63,7 +63,7 @@ class NextModel {
   }
 
   Model& model() { return *model_; }
-  // The first `elements` values of the mean were read.
+  // Reports that the first `elements` values of the mean were read.
   void Read(int64_t elements) {
     if (!over_sums_) return;
     free_ = mean_.FreeBytes(elements);
@@ -72,16 +72,16 @@ class NextModel {
       waiting_.pop_front();
     }
   }
-  // Where the arena's bytes from `at` on are to be written: there, or where they wait. Valid until the next call.
+  // Memory for the arena's bytes from `at` on: their place, or a buffer while they wait. Valid until the next call.
   std::span<std::byte> Place(size_t at, size_t bytes) {
     if (!over_sums_ || (waiting_.empty() && at + bytes <= free_)) return model_->arena().subspan(at, bytes);
     return waiting_.emplace_back(at, std::vector<std::byte>(bytes)).bytes;
   }
-  // All bytes up to `end` were written to their places.
+  // Reports that all bytes up to `end` are in their final places.
   void Written(size_t end) {
     if (digest_) digest_->Made(waiting_.empty() ? end : waiting_.front().at);
   }
-  // When all is written and read; returns the model with its digest.
+  // Call when all is read and written; returns the model with its digest.
   std::pair<std::shared_ptr<const Model>, Digest> Finish() {
     RIVULET_CHECK(waiting_.empty());
     if (digest_) digest_->Made(model_->arena().size());
@@ -101,7 +101,7 @@ class NextModel {
     std::vector<std::byte> bytes;
   };
 
-  // What the sums had beyond the model goes back to the system, in whole large pages.
+  // Returns memory of the sums beyond the model to the system, in whole large pages.
   void GiveBackBehind(size_t bytes) const {
     constexpr uintptr_t kPage = LargePages<std::byte>::kPage, kSmall = 4096;
     const auto data = reinterpret_cast<uintptr_t>(mean_.room().data.get());
@@ -112,13 +112,13 @@ class NextModel {
 
   const VersionMean& mean_;
   bool over_sums_ = false;
-  size_t free_ = 0;  // bytes of the arena that may be written
+  size_t free_ = 0;  // bytes of the arena that may be overwritten
   std::deque<Waiting> waiting_;
   std::shared_ptr<Model> model_;
-  std::optional<FollowingDigest> digest_;  // ends before the model that it reads
+  std::optional<FollowingDigest> digest_;  // destroyed before the model that it reads
 };
 
-// Models that begin as one stay one: whoever is to choose between them sees no difference.
+// Refuses draws equal to the model: models with equal initial values never separate.
 Status DrawWeights(const Model& model, const std::string& flat, const DrawModel& draw, std::span<float> to) {
   if (draw == nullptr)
     return FailedPrecondition("'{}' starts as a draw of the model, but no draws are available", flat);
@@ -218,7 +218,7 @@ StatusOr<ServerState> NextState(const ServerState& base, const ServerOptimizer& 
   }
   NextModel made(base.model->shared_layout(), mean);
   made.Read(0);
-  // For a stretch of the mean, which is near while it is used.
+  // For a stretch of the mean, which stays in the cache while it is used.
   const auto room =
       std::make_unique_for_overwrite<float[]>(std::min(kStretch, static_cast<size_t>(layout.update_elements())));
   for (const Slice& slice : layout.slices()) {
@@ -234,7 +234,7 @@ StatusOr<ServerState> NextState(const ServerState& base, const ServerOptimizer& 
       const size_t begin = static_cast<size_t>(slice.wire_offset) + first, count = std::min(kStretch, elements - first);
       flats_here.clear();
       means_here.clear();
-      if (slice.segment == Segment::kTrainable) {  // first in wire order, so that offsets there are those of flats too
+      if (slice.segment == Segment::kTrainable) {  // first in wire order, so offsets in flats are the same
         for (const std::span<float> flat : whole) flats_here.push_back(flat.subspan(begin, count));
         for (const std::span<const float> part : means) {
           means_here.push_back(part.empty() ? part : part.subspan(begin, count));

@@ -1,4 +1,4 @@
-// Learning rate of the server, from version to version: server.schedule.
+// Learning rate of the server by version: server.schedule.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace rivulet {
 // INVALID_ARGUMENT: an unknown kind, an option out of range.
 Status CheckServerSchedule(const ScheduleConfig& config);
 
-// The rate with which `version` is made, 1 being the first, of a schedule that was checked: with t = version − 1,
+// The rate for making `version`, counted from 1, by a schedule that was checked: with t = version − 1,
 //
 //   learning_rate · min(1, (t + 1) / warmup) · decay(max(0, t − warmup))
 //

@@ -1,5 +1,5 @@
-// SGD on the server: w ← w + server.learning_rate × mean delta, as FedAvg (McMahan et al. 2017; learning rate 1) and
-// FedOpt's SGD (Reddi et al. 2021, arXiv:2003.00295) have it. Statistics take the same step.
+// SGD on the server: w ← w + server.learning_rate × mean delta, as in FedAvg (McMahan et al. 2017; learning rate 1) and
+// FedOpt's SGD (Reddi et al. 2021, arXiv:2003.00295). Statistics take the same step.
 #include "federated/server_optimizers/sgd.h"
 
 namespace rivulet {

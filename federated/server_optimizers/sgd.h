@@ -1,4 +1,4 @@
-// SGD on the server, the base of optimisers that only change the step's length.
+// SGD on the server, the base class of optimisers that only change the step's length.
 #pragma once
 
 #include "federated/server_optimizers/server_optimizer.h"

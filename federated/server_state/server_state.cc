@@ -41,7 +41,7 @@ StatusOr<ServerState> ReadServerState(std::shared_ptr<const ModelLayout> layout,
     state.numbers = std::make_shared<const ServerNumbers>(std::move(read));
   }
   if (flats.empty()) return state;
-  // The digest covers the model alone, and a bit lost in a moment would change every model after it.
+  // The digest covers the model alone, but a corrupted bit in an optimiser's vector would change every later model.
   const auto stated = content.metadata.find(kServerChecksumsKey);
   if (stated == content.metadata.end() || stated->second != ServerChecksums(flats)) {
     return DataLoss("the checksums of the server's tensors in the model file are not those that it states");

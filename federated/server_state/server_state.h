@@ -1,5 +1,5 @@
 // The server's state after a version: the model, the optimiser's flat vectors ("server/m"), and numbers
-// (federated/numbers). One safetensors file a version has all of it, so that a run resumes from one file. The
+// (federated/numbers). Each version is one safetensors file with all of it, so that a run resumes from one file. The
 // model_digest that clients use covers the model alone.
 #pragma once
 
@@ -13,26 +13,26 @@
 
 namespace rivulet {
 
-// What the names of its flat vectors begin with.
+// Prefix of the names of its flat vectors.
 inline constexpr std::string_view kServerPrefix = "server/";
-// The text of its numbers in its file.
+// Metadata key of the numbers' text in its file.
 inline constexpr char kServerNumbersKey[] = "rivulet.server_numbers";
 
-// Shares what it holds: a copy costs nothing.
+// Copies share the contents and are cheap.
 struct ServerState {
   std::shared_ptr<const Model> model;
   Digest digest;                                           // of `model`
   std::shared_ptr<const ServerFlats> flats;                // null: none
-  std::shared_ptr<const ServerNumbers> numbers = nullptr;  // that go with its tasks; null: none
+  std::shared_ptr<const ServerNumbers> numbers = nullptr;  // for the tasks of this version; null: none
 
-  // In wire order, one value for each trainable element. Empty: there is none of that name.
+  // A vector in wire order, one value for each trainable element. Empty: no vector of that name.
   std::span<const float> flat(std::string_view name) const;
-  // What clients get of "server/<name>": its bytes.
+  // The bytes of "server/<name>" that clients receive.
   std::string_view broadcast(std::string_view name) const;
 };
 
-// Reads a version's file. Errors as ModelFromSafetensors, and DATA_LOSS: flat vectors or numbers whose checksums are
-// not those stated; INVALID_ARGUMENT: one that is not float32 or not as long as the trainable elements of `layout`.
+// Reads a version's file. Errors as ModelFromSafetensors. DATA_LOSS: flat vectors or numbers do not match the stated
+// checksums. INVALID_ARGUMENT: a vector is not float32 or not as long as the trainable elements of `layout`.
 StatusOr<ServerState> ReadServerState(std::shared_ptr<const ModelLayout> layout, std::string_view bytes);
 
 }  // namespace rivulet

@@ -12,8 +12,8 @@ namespace rivulet {
 class ServerTraining {
  public:
   virtual ~ServerTraining() = default;
-  // The model after training, a pure function of the model and of the version that is being made. Called for one
-  // version after the other. Errors are those of a training.
+  // Returns the model after training, a pure function of `model` and of the version that is being made. Calls are
+  // sequential, in order of versions. Errors are those of training.
   virtual StatusOr<std::shared_ptr<const Model>> Train(const std::shared_ptr<const Model>& model, int64_t version) = 0;
 };
 

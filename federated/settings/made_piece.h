@@ -1,5 +1,5 @@
-// A piece that its factory has made. The factory may be a library's (federated/algorithms/algorithm_library.h), and may
-// give nothing.
+// Check of a piece that its factory returned. A library's factory (federated/algorithms/algorithm_library.h) may return
+// null.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace rivulet {
 
-// `made` as it is. INTERNAL: it is a null pointer.
+// Returns `made`. INTERNAL: it is a null pointer.
 template <typename Piece>
 StatusOr<std::unique_ptr<const Piece>> MadePiece(std::string_view kind, std::string_view name,
                                                  StatusOr<std::unique_ptr<const Piece>> made) {

@@ -1,5 +1,5 @@
-// A piece by its name and settings: {"adam", {{"beta1", 0.9}}}. Algorithms compose pieces; the piece's room checks the
-// settings against its table.
+// A piece by its name and settings: {"adam", {{"beta1", 0.9}}}. Algorithms compose pieces; the piece's folder checks
+// the settings against its table.
 #pragma once
 
 #include <string>

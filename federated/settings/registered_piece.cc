@@ -8,8 +8,8 @@
 namespace rivulet {
 namespace {
 
-// By kind and name. Made at first use and never destroyed, as registrations run before main in an order that nobody
-// knows.
+// By kind and name. Created at first use and never destroyed: registrations run before main in an unspecified
+// order.
 std::set<std::pair<std::string, std::string>>& Pieces() {
   static auto* const pieces = new std::set<std::pair<std::string, std::string>>;
   return *pieces;

@@ -10,8 +10,8 @@
 
 namespace rivulet {
 
-// Calls `enter`, which enters the piece into the registry of its room, at once or when its library is taken. A check
-// fails where two of a program's own have one kind and name.
+// Calls `enter`, which adds the piece to its registry, at once or when its library has been accepted. CHECK fails if
+// two pieces of the program have one kind and name.
 void RegisterPiece(std::string_view kind, std::string_view name, std::function<void()> enter);
 
 bool IsRegisteredPiece(std::string_view kind, std::string_view name);
@@ -22,7 +22,7 @@ struct CollectedPiece {
   std::string kind, name;
   std::function<void()> enter;
 };
-// Of the calling thread; null, as nearly always, means that pieces are entered.
+// For the calling thread; null, as almost always: pieces are registered at once.
 std::vector<CollectedPiece>*& CollectedPieces();
 
 }  // namespace internal

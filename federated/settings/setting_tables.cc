@@ -9,8 +9,8 @@
 namespace rivulet {
 namespace {
 
-// By kind and name. Made at first use and never destroyed: registrations of other files run before main in an order
-// that nobody knows.
+// By kind and name. Created at first use and never destroyed: registrations of other files run before main in an
+// unspecified order.
 using SettingTables = std::map<std::pair<std::string, std::string>, SettingTable>;
 SettingTables& Tables() {
   static auto* const tables = new SettingTables;

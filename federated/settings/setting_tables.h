@@ -1,7 +1,7 @@
 // Tables of settings by kind and name of the configured piece: ("algorithm", "fedavg"). Pieces register theirs when the
 // program starts, so that a scenario's options are checked without knowledge of their users.
 //
-// Reading is thread-safe once main has begun.
+// Lookups are thread-safe once main has started.
 #pragma once
 
 #include <map>
@@ -18,23 +18,23 @@ namespace rivulet {
 struct SettingTable {
   std::string kind, name;
   std::vector<Setting> settings;
-  // Of a kind whose pieces a scenario's section lists: a phrase that the name begins, "shuffles and deals".
+  // For kinds that a scenario section describes: a phrase that continues the name, "shuffles and deals".
   std::string doc = {};
   std::vector<std::string> files = {};  // settings that are paths of files
-  // Settings that choose a piece of another kind, whose settings stand beside these: {"sizes", "law of sizes"}.
+  // Settings that choose a piece of another kind with settings in the same table: {"sizes", "law of sizes"}.
   std::map<std::string, std::string, std::less<>> chooses = {};
-  std::vector<std::string> traits = {};  // facts of the piece, by names that its kind defines
+  std::vector<std::string> traits = {};  // properties of the piece, by names that its kind defines
 
   bool IsFile(std::string_view setting) const;
   bool HasTrait(std::string_view trait) const;
-  // "": it chooses none.
+  // "": the setting chooses no piece.
   std::string_view KindChosenBy(std::string_view setting) const;
 };
 
-// `setting` with an example for its page: TOML of another value than the default.
+// Adds an example for the reference page: a TOML value other than the default.
 Setting WithExample(Setting setting, std::string example);
 
-// A check fails, and the program ends with a sentence, where two tables have one kind and name.
+// CHECK fails at start-up, with a message, if two tables have one kind and name.
 struct SettingTableRegistration {
   explicit SettingTableRegistration(SettingTable table);
 };
@@ -45,7 +45,7 @@ StatusOr<const SettingTable*> FindSettingTable(std::string_view kind, std::strin
 std::vector<std::string> SettingTableNames(std::string_view kind);
 // The tables of a kind, in byte order of their names.
 std::vector<const SettingTable*> SettingTablesOf(std::string_view kind);
-// Whether there is such a table and it has the trait.
+// Returns true if the table exists and has the trait.
 bool HasTrait(std::string_view kind, std::string_view name, std::string_view trait);
 // Names of the tables of a kind that have the trait, in byte order.
 std::vector<std::string> NamesWithTrait(std::string_view kind, std::string_view trait);

@@ -3,24 +3,24 @@
 
 namespace rivulet {
 
-// A partitioner that finds the number of clients in the data, so that data.partition.clients is a cap.
+// A partitioner that finds the number of clients in the data, so that data.partition.clients is an upper limit.
 inline constexpr char kCountsClients[] = "counts clients";
 
-// A codec that sends every value, right in the mean or to a rounding, so that a version may travel by it
-// (server.download). Of other codecs little of a model is left.
+// A codec that sends every value, without bias or with small rounding errors, so that versions may be sent with it
+// (server.download). Other codecs omit most of a model.
 inline constexpr char kSendsWholeModels[] = "sends whole models";
 
-// Such a codec that may turn a value that is not negative into one that is. The square root of a variance that did is
-// no number, so models with running statistics do not travel by it.
+// A codec of that kind that may change the sign of small values. A negative variance has no square root, so models with
+// running statistics are not sent with it.
 inline constexpr char kMayChangeSigns[] = "may change signs";
 
-// A codec whose mean error is not zero, so that a client may keep what it left out (update.error_feedback).
+// A codec with a biased error, so that a client may keep the error (update.error_feedback).
 inline constexpr char kLosesInTheMean[] = "loses in the mean";
 
-// A codec whose updates of one version all have values at the same places, so that sums of them may be masked.
+// A codec that sends values at the same places in all updates of a version, so that their sums may be masked.
 inline constexpr char kSharesPlaces[] = "shares places";
 
-// A schedule of clients that leaves the rate as it is after warm-up.
+// A schedule of clients with a constant rate after warm-up.
 inline constexpr char kKeepsRate[] = "keeps the rate";
 
 }  // namespace rivulet

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kMostDigits = 9;
 
-// Each number times `scale`, where the products are whole numbers but for the rounding of a double.
+// Each number times `scale`, if all products are integers apart from rounding.
 std::optional<std::vector<int64_t>> ScaledRatios(std::span<const double> numbers, double scale) {
   std::vector<int64_t> whole;
   for (const double number : numbers) {

@@ -16,7 +16,7 @@ void AppendNumber(std::string& out, T value) {
   out.append(reinterpret_cast<const char*>(&value), sizeof(value));
 }
 
-// Takes numbers and bytes off the front of a view; false at its end.
+// Removes numbers and bytes from the front of a view; returns false at its end.
 template <typename T>
 bool TakeNumber(std::string_view& from, T& value) {
   if (from.size() < sizeof(value)) return false;

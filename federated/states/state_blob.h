@@ -11,19 +11,19 @@
 
 namespace rivulet {
 
-// One of them, where it lies.
+// One vector, as a view of the caller's memory.
 struct NamedState {
   std::string name;
   std::span<float> values;
 };
 
 std::string WriteState(std::span<const NamedState> state);
-// Puts more behind what WriteState made; "" is a state without any.
+// Appends vectors to the output of WriteState; "" is a state without vectors.
 void AddToState(std::string& blob, std::span<const NamedState> more);
-// Fills `state` from the same names and sizes in the same order. DATA_LOSS: damaged, or the state of another plan; some
-// may be filled then.
+// Fills `state`, which must have the same names and sizes in the same order. DATA_LOSS: damaged, or the state of
+// another plan; some vectors may have been filled.
 Status ReadState(std::string_view blob, std::span<const NamedState> state);
-// Whether the bytes are as WriteState made them.
+// Returns true if the bytes are a complete, undamaged output of WriteState.
 bool IsWholeState(std::string_view blob);
 
 }  // namespace rivulet

@@ -15,18 +15,18 @@ namespace {
 
 constexpr size_t kFolderDigits = 4, kNameDigits = 20;
 constexpr std::string_view kClientInName = "state";
-constexpr char kStates[] = "state";  // the folder of a run's states in that of the run
+constexpr char kStates[] = "state";  // the folder of states in a run's folder
 
-// Later tasks of a client are larger.
+// Later tasks of a client compare greater.
 auto OrderOf(const TaskName& task) { return std::tuple(task.round, task.attempt, task.ordinal); }
 
-// As the task's own, the client's digits before it instead of the run.
+// The task's id, with the client's digits in place of the run's.
 std::string FileNameOf(std::string_view client, TaskName task) {
   task.client_id = kClientInName;
   return TaskIdOf(client, task);
 }
 
-// It becomes a folder's name, and comes from a coordinator.
+// Checks `run_id`, which a coordinator sends, because it becomes a folder's name.
 Status CheckFolderName(std::string_view run_id) {
   const auto plain = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
@@ -38,8 +38,8 @@ Status CheckFolderName(std::string_view run_id) {
   return InvalidArgument("'{}' is no id of a run that a client's state can be kept for", run_id.substr(0, 200));
 }
 
-// Names follow from run, client and task alone. Nothing has to be remembered, or read when a process begins, and what a
-// dead one left is found by the next one under the same name.
+// File names depend on run, client and task alone. So nothing has to be remembered or read at start-up, and a new
+// process finds its predecessor's files.
 class FileStateStore : public ClientStateStore {
  public:
   FileStateStore(FileSystem& fs, std::string folder, bool sync) : fs_(fs), folder_(std::move(folder)), sync_(sync) {}
@@ -65,8 +65,8 @@ class FileStateStore : public ClientStateStore {
     return Annotate(status, fmt::format("the state of client '{}'", client_id));
   }
 
-  // Whatever is earlier goes, and not the last one alone: a process that died may have left several. What cannot be
-  // removed now is removed with the next.
+  // Deletes all earlier proposals, not only the last: a process that died may have left several. Files that cannot be
+  // deleted now are deleted next time.
   void Durable(std::string_view run_id, std::string_view client_id, const TaskId& task) override {
     const StatusOr<Place> place = PlaceOf(run_id, client_id, task);
     const StatusOr<std::vector<std::string>> files = place.ok() ? fs_.List(place->folder) : place.status();
@@ -85,7 +85,7 @@ class FileStateStore : public ClientStateStore {
 
  private:
   struct Place {
-    std::string folder, client;  // its digits
+    std::string folder, client;  // `client`: its digits
     TaskName task;
     std::string path() const { return JoinPath(folder, FileNameOf(client, task)); }
   };

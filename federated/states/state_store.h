@@ -1,6 +1,6 @@
-// Store of client state between tasks: control variates, previous models, personal layers. A task names the task whose
-// proposal is its state, so recovery from a crash goes back by name. A proposal is readable at once, and is deleted
-// only when a later one of the same client is durable.
+// Store of client state between tasks: control variates, previous models, personal layers. Each task proposes a state,
+// and names the earlier task whose proposal it starts from, so crash recovery can go back by name. A proposal is
+// readable at once, and is deleted only when a later one of the same client is durable.
 //
 //   Read(run, client, state_of) … Propose(task) … Durable(task) | Forget(task)      per client, in that order
 //
@@ -18,35 +18,35 @@
 
 namespace rivulet {
 
-// As federated/states/state_blob.h writes it.
+// Bytes written by federated/states/state_blob.h.
 using StateBlob = std::string;
 
-// Thread-safe; calls of one client are the caller's to order.
+// Thread-safe; the caller must order the calls for one client.
 class ClientStateStore {
  public:
   virtual ~ClientStateStore() = default;
-  // The largest state that the plan of the next Reads allows; a store that fetches states takes no more.
+  // Sets the largest state that the plan allows in later Reads; a store that fetches states refuses larger ones.
   virtual void Expect(int64_t most_bytes) { (void)most_bytes; }
-  // `state_of` "": an empty state. NOT_FOUND: no such proposal, or no longer whole: the client's state was lost, or
-  // belongs elsewhere.
+  // `state_of` "": an empty state. NOT_FOUND: no such proposal, or a damaged one: the client's state was lost, or is
+  // stored elsewhere.
   virtual StatusOr<StateBlob> Read(std::string_view run_id, std::string_view client_id, const TaskId& state_of) = 0;
-  // What `task` proposes; once more replaces it. RESOURCE_EXHAUSTED: no room left; the task must fail.
+  // Stores the state that `task` proposes, or replaces it. RESOURCE_EXHAUSTED: no room; the task must fail.
   virtual Status Propose(std::string_view run_id, std::string_view client_id, const TaskId& task, StateBlob state) = 0;
-  // `task` is in a durable version: what this client proposed before it goes.
+  // `task` is in a durable version: earlier proposals of this client are deleted.
   virtual void Durable(std::string_view run_id, std::string_view client_id, const TaskId& task) = 0;
-  // Refused, dropped, failed: its proposal goes.
+  // `task` was refused, dropped or failed: its proposal is deleted.
   virtual void Forget(std::string_view run_id, std::string_view client_id, const TaskId& task) = 0;
 };
 
-// A file for each proposal, <folder>/<run_id>/state/<4 digits>/<20 digits>-r<round>-a<attempt>-state-<ordinal>, its
-// digits of the SHA-256 of the client's name; mostly one a client. Folders are made when they are needed. Nothing is
-// kept in memory beside what the system keeps of files anyway, so a million clients cost none. Files are written to a
-// temporary name and renamed, so that a process that dies leaves a whole one or none; with `sync` they survive a power
-// cut too (without, one that a power cut damages is not found).
+// A store with one file per proposal, <folder>/<run_id>/state/<4 digits>/<20
+// digits>-r<round>-a<attempt>-state-<ordinal>, with digits of the SHA-256 of the client's name; mostly one file per
+// client. Folders are created as needed. It keeps nothing in memory, so a million clients cost none. Files are written
+// under a temporary name and renamed, so that a crash leaves a complete file or none. With `sync` they also survive a
+// power cut; without, a file damaged by a power cut is reported as not found.
 std::unique_ptr<ClientStateStore> NewStateStore(FileSystem& fs, std::string folder, bool sync);
 
-// All that such a store keeps of one run, `run_folder` being <folder>/<run_id>, and the folders that are empty then.
-// What a store did not write stays. The run is over: nobody reads or proposes meanwhile.
+// Deletes all states of one run, with `run_folder` = <folder>/<run_id>, and then empty folders. Files of other origin
+// stay. Call after the run has ended, with no concurrent reads or proposals.
 void RemoveStates(FileSystem& fs, const std::string& run_folder);
 
 }  // namespace rivulet

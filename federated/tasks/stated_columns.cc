@@ -10,7 +10,7 @@ static_assert(std::endian::native == std::endian::little, "numbers are kept as i
 
 constexpr size_t kValueBytes = 8;
 
-// Of the columns that are numbers: those of client and site are.
+// The numeric columns: all those of client and site are.
 template <typename Value>
 constexpr bool kIsNumber = std::is_arithmetic_v<Value>;
 

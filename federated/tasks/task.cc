@@ -9,7 +9,7 @@
 namespace rivulet {
 namespace {
 
-// Takes a number and what stands before it off the front of `text`; false where they are not there.
+// Removes `before` and a number from the front of `text`; returns false if they are not there.
 bool TakeNumber(std::string_view& text, std::string_view before, int64_t& number) {
   if (!text.starts_with(before)) return false;
   const char* const begin = text.data() + before.size();
@@ -27,7 +27,7 @@ TaskId TaskIdOf(std::string_view run_id, const TaskName& name) {
                      name.client_id, name.ordinal);
 }
 
-// From both ends: a client may be called anything, also what looks like another task.
+// Parses from both ends: a client's name may contain anything, even text like another task's id.
 std::optional<TaskName> TaskNameOf(std::string_view task, std::string_view run_id) {
   if (!task.starts_with(run_id)) return std::nullopt;
   std::string_view rest = task.substr(run_id.size());

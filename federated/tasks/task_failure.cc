@@ -7,7 +7,7 @@
 namespace rivulet {
 namespace {
 
-// As clients name it, in Python too (_agent.py).
+// The name that clients use, in Python too (_agent.py).
 constexpr std::string_view kBaseSubject = "base";
 constexpr size_t kMostOfSubject = 200;
 constexpr size_t kMostOfSentence = 1000;

@@ -1,4 +1,4 @@
-// A task failure, in words that may leave a client: a code, its subject, and counts. The whole sentence, with paths and
+// A task failure, in words that may leave a client: a code, its subject, and counts. The full message, with paths and
 // values of the data, stays in the client's log.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace rivulet {
 
-// The subject of what concerns a client's state.
+// The subject of failures that concern a client's state.
 inline constexpr char kStateSubject[] = "state";
 
 struct TaskFailure {
@@ -19,27 +19,27 @@ struct TaskFailure {
     kNoExamples = 1,  // subject: the data set
     kBadExample = 2,  // subject: the feature, or ""; counts: record
     kBadPlan = 3,     // subject: op and node, or ""
-    // What the task starts from did not arrive whole, or is not of the plan; subject: kStateSubject where it is what
-    // the client kept, with which it then begins anew; or "".
+    // The task's inputs are damaged or do not fit the plan. Subject: kStateSubject if it is the client's stored state,
+    // which is then reset; else "".
     kBadModel = 4,
-    // Its update was made, and whoever folds it there does not take it: the task ends as refused, as if the update had
-    // been sent.
+    // The update was made, but the local aggregation refused it: the task ends as refused, as if the update had been
+    // sent.
     kBadUpdate = 5,
-    kNotWilling = 6,     // subject: what of the client's own configuration forbids it
-    kUnimplemented = 7,  // subject: what this client does not know
-    kExternal = 8,       // the plan has no graph, and this client runs graphs alone
-    kRaised = 9,         // code of the client's own, which is no part of its program, failed; subject: how and where
+    kNotWilling = 6,     // subject: the setting of the client's own configuration that forbids it
+    kUnimplemented = 7,  // subject: the feature that this client lacks
+    kExternal = 8,       // the plan has no graph, and this client only runs graphs
+    kRaised = 9,         // the user's code at the client failed; subject: how and where
   };
   TaskId task;
   Code code = Code::kUnknown;
   std::string subject;
   std::map<std::string, int64_t> counts;
-  // Of a site in the coordinator's own process, whose log is the coordinator's: all of it. Never over a network.
+  // The full message, from a site in the coordinator's own process, with which it shares the log. Never sent.
   std::string sentence = {};
 };
 
-// For rows and logs, whatever a stranger has put in: one line that shows, at most some 300 bytes of it his. "feature
-// 'label' of its record 3 cannot be used".
+// A sentence for rows and logs, safe for untrusted contents: one printable line, with at most some 300 bytes of these.
+// "feature 'label' of its record 3 cannot be used".
 std::string SentenceOf(const TaskFailure& failure);
 
 }  // namespace rivulet

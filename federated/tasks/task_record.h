@@ -1,4 +1,4 @@
-// Record of one task that a site sends beside the update: its result, and every scalar that the client declares.
+// Record of one task that a site sends besides the update: its result, and every scalar that the client declares.
 #pragma once
 
 #include "federated/tasks/task.h"

@@ -1,9 +1,9 @@
-// Result of one task: all numbers about it beside its update, and the one list of their columns. The list defines the
+// Result of one task: all numbers about it besides its update, and the list of their columns. The list defines the
 // fields of a site's record (federated/updates/task_columns.h) and the packed tasks of a closed attempt
 // (coordinator/ledger/packed_tasks.h). It also defines the table `task` with its migrations, and the view
 // `client_rounds` (coordinator/history). A new column is a member, a line of kTaskColumns, and the code that sets it.
 //
-// Measured times are outside the update's bytes and identity, so that the same training gives the same of both.
+// Measured times are not part of the update's bytes and identity: the same training gives equal ones.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +16,19 @@
 
 namespace rivulet {
 
-// Members that are not known are nullopt, 0 or false. Types that have more to say of a task derive from this one.
+// Unknown members are nullopt, 0 or false. Types with more data about a task derive from this one.
 struct TaskResult {
   std::optional<int64_t> examples, steps;  // trained on
   std::optional<double> train_loss;        // mean over the examples of the last epoch
   std::optional<double> update_norm;       // L2 norm of the delta
-  std::optional<Digest> update_digest;     // identity of the update as it was uploaded
+  std::optional<Digest> update_digest;     // identity of the update as uploaded
   std::optional<int64_t> weight;           // in the mean
-  int64_t bytes_down = 0, bytes_up = 0;    // of plan and model fetched for this task; of whole uploads
-  std::optional<double> wait_seconds;      // from the offer until the client took it
+  int64_t bytes_down = 0, bytes_up = 0;    // of the plan and model fetched for this task; of complete uploads
+  std::optional<double> wait_seconds;      // from the offer until the client accepted it
   std::optional<double> train_seconds;
   std::optional<double> upload_seconds;  // from the first byte to the last
-  std::optional<double> fold_seconds;    // of a site that folds
-  int64_t lanes = 0;                     // tasks that a device trained at once with this one; 0: on the host
+  std::optional<double> fold_seconds;    // of a site that aggregates
+  int64_t lanes = 0;                     // tasks that a device trained at once, including this one; 0: on the host
   bool tf32 = false;                     // trained with factors rounded to TF32
 
   TaskResult& result() { return *this; }
@@ -37,9 +37,9 @@ struct TaskResult {
 };
 
 enum class StatedBy {
-  kClient,       // a scalar of that name, declared beside the update
-  kSite,         // the process that trains or folds; it travels as a field of its record
-  kCoordinator,  // which observes it
+  kClient,       // a scalar of that name, declared with the update
+  kSite,         // the process that trains or aggregates; sent as a field of its record
+  kCoordinator,  // the coordinator observes it
 };
 
 template <typename Value>
@@ -47,15 +47,15 @@ struct TaskColumn {
   const char* name;
   Value TaskResult::*member;
   StatedBy by;
-  int field;    // of kSite: its number in a record (TaskRecordProto), never used again; else 0
-  int history;  // version of the history that stores it first; 0: it is not stored
+  int field;    // for kSite: its field number in a record (TaskRecordProto), never reused; else 0
+  int history;  // the first history version that stores it; 0: not stored
 };
-// For compilers that deduce nothing of an aggregate: clang before 17, which builds the fuzz targets.
+// For compilers without class template argument deduction for aggregates: clang before 17, used for fuzz targets.
 template <typename Value>
 TaskColumn(const char*, Value TaskResult::*, StatedBy, int, int) -> TaskColumn<Value>;
 
-// Stored columns are in the order of the table `task`, where later versions add theirs at the end. One that a later
-// version adds is optional: earlier rows do not have it.
+// Stored columns are in the order of the table `task`, where later versions append theirs. A column from a later
+// version is optional: earlier rows lack it.
 inline constexpr auto kTaskColumns =
     std::tuple(TaskColumn{"examples", &TaskResult::examples, StatedBy::kClient, 0, 1},
                TaskColumn{"steps", &TaskResult::steps, StatedBy::kClient, 0, 1},
@@ -77,7 +77,7 @@ constexpr void ForEachTaskColumn(Each&& each) {
   std::apply([&](const auto&... column) { (each(column), ...); }, kTaskColumns);
 }
 
-// Whether a member has a value that is known.
+// Returns true if a member has a known value.
 template <typename T>
 bool IsKnown(const T& value) {
   if constexpr (std::is_arithmetic_v<T>) {
@@ -87,7 +87,7 @@ bool IsKnown(const T& value) {
   }
 }
 
-// The value of a member that is known, and of an empty one the place that takes it.
+// The value of a known member; for an empty one, the memory for a new value.
 template <typename T>
 auto& ValueIn(T& member) {
   if constexpr (std::is_arithmetic_v<std::remove_const_t<T>>) {
@@ -99,7 +99,7 @@ auto& ValueIn(T& member) {
   }
 }
 
-// Copies the columns that client and site state. Those of the coordinator stay.
+// Copies the columns that client and site report. Those of the coordinator are unchanged.
 inline void CopyStated(const TaskResult& from, TaskResult& to) {
   ForEachTaskColumn([&](const auto& column) {
     if (column.by != StatedBy::kCoordinator) to.*(column.member) = from.*(column.member);

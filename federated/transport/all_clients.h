@@ -1,4 +1,4 @@
-// A coordinator's whole list of clients, which comes in pages.
+// A coordinator's whole list of clients, fetched page by page.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +10,9 @@ namespace rivulet {
 
 inline constexpr size_t kMostClientListBytes = 256'000'000;
 
-// Asks `control` for page after page until it says that there are no more, or sends an empty page. The other side may
-// be false: DATA_LOSS if names do not come in order, so that a list cannot begin again; RESOURCE_EXHAUSTED if the list
-// needs more memory than `most_bytes`.
+// Requests pages from `control` until it reports no more, or sends an empty page. The other side is not trusted.
+// DATA_LOSS: names are not ascending, so that the list might never end; RESOURCE_EXHAUSTED: the list needs more memory
+// than `most_bytes`.
 StatusOr<std::vector<ClientState>> AllClients(ControlApi& control, size_t most_bytes = kMostClientListBytes);
 
 }  // namespace rivulet

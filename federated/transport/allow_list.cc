@@ -60,7 +60,7 @@ Status AllowList::Admit(const Caller& caller) {
                           name);
 }
 
-// An aggregator has proved who it is; whom it serves is nobody the less to be expected.
+// An aggregator is authenticated, but each client that it serves must still be on the list.
 StatusOr<PollReply> AllowList::Poll(const PollRequest& request) {
   if (request.serves.kind != Serves::Kind::kNames) {
     RIVULET_RETURN_IF_ERROR(Admit(request.caller));

@@ -17,27 +17,27 @@
 
 namespace rivulet {
 
-// The names in `text`, one a line; empty lines and what follows a '#' at the beginning of a line do not count.
-// INVALID_ARGUMENT names `where` and the line: a name that no client can have, one that is there twice, or no name.
+// Parses the names in `text`, one per line; empty lines and lines that start with '#' are ignored. INVALID_ARGUMENT
+// names `where` and the line: not a valid client name, a repeated name, or no names at all.
 StatusOr<std::set<std::string, std::less<>>> ParseClientNames(std::string_view text, std::string_view where);
 
-// Who else may come, beside those of the file. Called without locks, on any thread.
+// Callbacks about callers that are not in the file. Called without locks, on any thread.
 struct AdmissionHooks {
-  std::function<bool(const std::string& name)> approved = {};     // null: nobody
-  std::function<void(const std::string& name)> on_stranger = {};  // who was refused because nobody expects it
+  std::function<bool(const std::string& name)> approved = {};     // whether to admit this client; null: no
+  std::function<void(const std::string& name)> on_stranger = {};  // receives names of refused clients
 };
 
 // Thread-safe.
 class AllowList final : public CoordinatorApi {
  public:
-  // Those whose names stand in the file `path`. It is read again when somebody calls who is not in it, so that a name
-  // can be added without a restart; what is no list any more changes nothing. `tell` hears of whom nobody expects.
-  // `api` and `fs` must outlive it. Errors as ParseClientNames and of the file.
+  // Admits the names in the file `path`. The file is read again when an unknown client calls, so that a name can be
+  // added without a restart; if it is then invalid, the old list stays. `tell` receives log sentences about unknown
+  // callers. `api` and `fs` must outlive this. Errors as ParseClientNames and of the file.
   static StatusOr<std::unique_ptr<AllowList>> Open(CoordinatorApi& api, FileSystem& fs, const std::string& path,
                                                    std::function<void(const std::string& sentence)> tell,
                                                    AdmissionHooks hooks = {});
 
-  // PERMISSION_DENIED beside what the api says.
+  // PERMISSION_DENIED for clients that are not on the list; otherwise the api's replies.
   StatusOr<PollReply> Poll(const PollRequest& request) override;
   StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller& caller, const BlobId& blob, int64_t offset) override;
   StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override;
@@ -48,7 +48,7 @@ class AllowList final : public CoordinatorApi {
   AllowList(CoordinatorApi& api, FileSystem& fs, std::string path, std::function<void(const std::string&)> tell,
             AdmissionHooks hooks)
       : api_(api), fs_(fs), path_(std::move(path)), hooks_(std::move(hooks)), teller_(std::move(tell)) {}
-  // Reads the file with no lock held, so that a slow disk delays no client of the list.
+  // Reads the file without a lock, so that a slow disk does not delay clients on the list.
   Status Read() EXCLUDES(mutex_);
   Status Admit(const Caller& caller);
 
@@ -58,9 +58,9 @@ class AllowList final : public CoordinatorApi {
   const AdmissionHooks hooks_;
   RateLimitedLog teller_;
   Mutex mutex_;
-  std::string text_ GUARDED_BY(mutex_);  // of the file, as last seen
+  std::string text_ GUARDED_BY(mutex_);  // contents of the file at its last read
   std::set<std::string, std::less<>> names_ GUARDED_BY(mutex_);
-  std::set<std::string, std::less<>> aggregators_ GUARDED_BY(mutex_);  // that have polled, and may bring what they hold
+  std::set<std::string, std::less<>> aggregators_ GUARDED_BY(mutex_);  // have polled, and may submit partial sums
 };
 
 }  // namespace rivulet

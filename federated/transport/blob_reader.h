@@ -1,4 +1,4 @@
-// Reader of a blob for a Fetch: bytes of any length, served in place and in the pieces in which they are stored.
+// Reader of a blob for a Fetch: bytes of any length, served in place, in the pieces in which they are stored.
 #pragma once
 
 #include <atomic>
@@ -12,15 +12,15 @@
 
 namespace rivulet {
 
-// Bytes to be served that stay where they are.
+// Bytes to serve in place.
 struct Blob {
   int64_t bytes = 0;
-  // What begins at an offset, as far as it lies in one piece; empty at the end. Shares what it reads, so a model that
-  // is replaced while somebody downloads it lives until the download ends.
+  // Returns the bytes from an offset to the end of their piece; empty at the end. Shares ownership of the data, so a
+  // model that is replaced during a download lives until the download ends.
   std::function<std::span<const std::byte>(int64_t offset)> at;
 };
 
-// Gives the pieces of a blob, however long. A transport cuts them as it likes.
+// Returns the pieces of a blob, of any length. A transport may divide them further.
 class BlobReader : public ChunkReader {
  public:
   BlobReader(Blob blob, int64_t offset, std::shared_ptr<std::atomic<int64_t>> counter)

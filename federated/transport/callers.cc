@@ -10,7 +10,7 @@ namespace {
 
 Status OperatorOf(const grpc::ServerContextBase& context, PeerIdentity peer, OperatorCaller* caller) {
   if (!peer.name) {
-    // Nothing proves who it is but that it is on this machine.
+    // Without TLS, only the loopback address shows that the caller is on this machine.
     if (!IsLoopbackPeer(context.peer())) {
       return PermissionDenied(
           "without TLS only the coordinator's own machine may steer it, and this call is from another machine; call "
@@ -48,7 +48,7 @@ Status Callers::IdentifyOperator(const grpc::ServerContextBase& context, Operato
 }
 
 Status Callers::IdentifyBy(PeerIdentity peer, Caller* caller) const {
-  if (!peer.name) return absl::OkStatus();  // whoever it says
+  if (!peer.name) return absl::OkStatus();  // accept the claimed name
   CertificateName& name = *peer.name;
   if (name.role != Role::kClient && !(name.role == Role::kAggregator && admit_aggregators_)) {
     return PermissionDenied(

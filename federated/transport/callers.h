@@ -1,5 +1,5 @@
-// The callers of a coordinator's services, and the rights of their certificates: poll, submit or steer. Internal to
-// this folder.
+// Authentication of the callers of a coordinator's services, and the rights of their certificates: to poll, submit or
+// control. Internal to this folder.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -11,20 +11,20 @@
 
 namespace rivulet {
 
-// Without TLS a client is whoever it says, and an operator whoever calls from this machine. Under TLS the certificate
-// decides: a client's role for clients, an aggregator's where aggregators are admitted, an operator's for operators,
-// who may call nothing else. Refusals are logged. Thread-safe.
+// Without TLS a client's claimed name is accepted, and any caller from this machine is an operator. With TLS the
+// certificate decides: clients need the role client, aggregators (if admitted) aggregator, operators operator;
+// operators may call nothing else. Refusals are logged. Thread-safe.
 class Callers {
  public:
-  // `security` must outlive it.
+  // `security` must outlive this.
   Callers(ServerSecurity& security, bool admit_aggregators)
       : security_(security), admit_aggregators_(admit_aggregators) {}
 
-  // Makes `caller`, as the call's message has it, the client that the call's connection proves. UNAUTHENTICATED: its
-  // certificate is no longer valid. PERMISSION_DENIED: it is another name's, or of another role. INVALID_ARGUMENT: no
-  // name that shows (engine/base/display_name.h), at whichever port.
+  // Replaces `caller`, as stated in the call's message, by the client that the connection authenticates.
+  // UNAUTHENTICATED: its certificate is no longer valid. PERMISSION_DENIED: the certificate has another name or role.
+  // INVALID_ARGUMENT: a name that is not displayable (engine/base/display_name.h), also without TLS.
   Status Identify(const grpc::ServerContextBase& context, Caller* caller) const;
-  // The operator that calls. Codes as Identify's.
+  // Returns the calling operator. Errors as in Identify.
   Status IdentifyOperator(const grpc::ServerContextBase& context, OperatorCaller* caller) const;
 
  private:

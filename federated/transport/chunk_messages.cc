@@ -12,17 +12,17 @@
 
 namespace rivulet {
 
-// Walks over a message's slices. A field may be cut anywhere, as the connection has cut it.
+// Parser over a message's slices. Fields may be split anywhere, as the connection has split them.
 class MessageCursor {
  public:
-  // Keeps what `buffer` holds in `bytes`, whose pieces are those that Pieces finds.
+  // Stores the slices of `buffer` in `bytes`; Pieces refers to them.
   MessageCursor(const grpc::ByteBuffer& buffer, ArrivedBytes& bytes) : bytes_(bytes) {
     bytes_.Clear();
     whole_ = buffer.Dump(&bytes_.slices_).ok();
     Settle();
   }
 
-  // Each is false where the message is other than asked for, and then all that follow are.
+  // Each function returns false if the message differs from the expected field; all later calls then do too.
   bool Tag(uint8_t tag) {
     return whole_ && slice_ < bytes_.slices_.size() && bytes_.slices_[slice_].begin()[at_] == tag && Skip();
   }
@@ -72,7 +72,7 @@ class MessageCursor {
     Settle();
     return true;
   }
-  // At a byte, or behind the last.
+  // Moves to the next slice with bytes, or to the end.
   void Settle() {
     for (; slice_ < bytes_.slices_.size() && at_ == bytes_.slices_[slice_].size(); ++slice_) at_ = 0;
   }
@@ -93,13 +93,13 @@ void AppendVarint(uint64_t value, std::string& to) {
   to.push_back(static_cast<char>(value));
 }
 
-// gRPC lets go of a slice on any of its threads, when the connection has it no more. Of C it takes a pointer alone.
+// gRPC releases slices on any of its threads, when the connection is done with them. Its C API takes a pointer.
 grpc::Slice SliceOf(std::span<const std::byte> data, const BytesHolder& holder) {
   const auto let_go = [](void* held) { delete static_cast<BytesHolder*>(held); };
   return {const_cast<std::byte*>(data.data()), data.size(), let_go, new BytesHolder(holder)};  // which it only reads
 }
 
-// A copy lies in one slice of its own.
+// Copies all parts into one slice.
 grpc::ByteBuffer Joined(std::string_view head, std::span<const std::byte> data, std::string_view tail,
                         const BytesHolder& holder) {
   if (holder != nullptr && !data.empty()) {
@@ -107,7 +107,7 @@ grpc::ByteBuffer Joined(std::string_view head, std::span<const std::byte> data, 
     return {slices, std::size(slices)};
   }
   grpc::Slice slice(head.size() + data.size() + tail.size());
-  auto* to = const_cast<uint8_t*>(slice.begin());  // there is no other way to fill one
+  auto* to = const_cast<uint8_t*>(slice.begin());  // slices have no other way to be filled
   std::memcpy(to, head.data(), head.size());
   if (!data.empty()) std::memcpy(to + head.size(), data.data(), data.size());
   std::memcpy(to + head.size() + data.size(), tail.data(), tail.size());
@@ -121,7 +121,7 @@ grpc::ByteBuffer Followed(std::string_view head, const grpc::Slice& frame) {
 
 }  // namespace
 
-// What is 0 or empty is not in a message of proto3.
+// Zeros and empty fields are omitted in proto3.
 grpc::ByteBuffer DownloadChunk(int64_t total_bytes, std::span<const std::byte> data, const BytesHolder& holder,
                                Packing packing) {
   std::string head, tail;
@@ -170,7 +170,7 @@ void ArrivedBytes::Hold(std::span<const std::byte> bytes) {
   HoldSlice(bytes.empty() ? grpc::Slice() : grpc::Slice(bytes.data(), bytes.size()));
 }
 
-// Of a small slice the bytes lie in itself, so that it is looked into where it stays.
+// A small slice contains its bytes, so it is viewed at its final address.
 void ArrivedBytes::HoldSlice(grpc::Slice slice) {
   Clear();
   if (slice.size() == 0) return;
@@ -193,8 +193,8 @@ void ArrivedBytes::Clear() {
   packed_ = false;
 }
 
-// As this program writes them, and as protobuf does, fields come in their order; who orders them otherwise is read by
-// protobuf.
+// Fast path: this program and protobuf write fields in
+// order. Messages with another order are parsed by protobuf.
 Status ArrivedDownload::Take(grpc::ByteBuffer& buffer) {
   total_bytes = 0;
   crc = 0;
@@ -216,7 +216,7 @@ Status ArrivedDownload::Take(grpc::ByteBuffer& buffer) {
   RIVULET_RETURN_IF_ERROR(FromBuffer(buffer, &message));
   total_bytes = message.total_bytes();
   crc = message.crc();
-  const bool packed = !message.zstd().empty();  // where both are there it is that one
+  const bool packed = !message.zstd().empty();  // if both are present, zstd counts
   data.Hold(std::as_bytes(std::span(packed ? message.zstd() : message.data())));
   data.packed_ = packed;
   return absl::OkStatus();

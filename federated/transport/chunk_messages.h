@@ -1,6 +1,6 @@
 // The large messages of proto/rpc/coordinator.proto, byte for byte, in gRPC's slices. Sent bytes are sent in place or
-// copied once, and received bytes stay in gRPC's buffers. Protobuf would copy either twice, and keep a string of the
-// largest for as long as its stream lives. Internal to this folder.
+// copied once, and received bytes stay in gRPC's buffers. Protobuf would copy both twice, and keep a string of the
+// largest size for the life of its stream. Internal to this folder.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -19,39 +19,39 @@ template <typename Message>
 grpc::ByteBuffer ToBuffer(const Message& message) {
   grpc::ByteBuffer buffer;
   bool own = false;
-  (void)grpc::SerializationTraits<Message>::Serialize(message, &buffer, &own);  // fails for none that fits in memory
+  (void)grpc::SerializationTraits<Message>::Serialize(message, &buffer, &own);  // cannot fail if memory suffices
   return buffer;
 }
-// INVALID_ARGUMENT: the bytes are no such message. They are gone from `buffer`.
+// INVALID_ARGUMENT: not such a message. `buffer` is empty afterwards.
 template <typename Message>
 Status FromBuffer(grpc::ByteBuffer& buffer, Message* message) {
   if (grpc::SerializationTraits<Message>::Deserialize(&buffer, message).ok()) return absl::OkStatus();
   return InvalidArgument("the other side sent bytes that are no message of this call");
 }
 
-// What keeps bytes as they are while somebody has it; null: they are copied, and may go.
+// Keeps bytes alive and unchanged while it exists; null: the bytes are copied, and need not stay.
 using BytesHolder = std::shared_ptr<const void>;
 
-// How the bytes of a chunk travel, where that makes them fewer.
+// Compression of a chunk's bytes, used if it makes them shorter.
 enum class Packing : uint8_t { kNone, kZstd };
 
-// A ChunkProto of `data` and its CRC; `total_bytes` 0: without.
+// A ChunkProto of `data` and its CRC; `total_bytes` 0: omitted.
 grpc::ByteBuffer DownloadChunk(int64_t total_bytes, std::span<const std::byte> data, const BytesHolder& holder,
                                Packing packing = Packing::kNone);
 // A SubmitMessageProto of a chunk.
 grpc::ByteBuffer UploadChunk(std::span<const std::byte> data, const BytesHolder& holder,
                              Packing packing = Packing::kNone);
 
-// The bytes that a message carries, in the pieces in which they came; what they lie in, too.
+// A message's bytes in the pieces in which they arrived, and the memory that contains them.
 class ArrivedBytes {
  public:
   std::span<const std::span<const std::byte>> pieces() const { return pieces_; }
   int64_t size() const { return size_; }
   uint32_t Crc() const;
   void Clear();
-  void Hold(std::span<const std::byte> bytes);  // a copy of these instead
-  // The bytes themselves where they came as a frame of zstd. DATA_LOSS: they cannot be had from it, or are more than a
-  // message may carry.
+  void Hold(std::span<const std::byte> bytes);  // stores a copy of these bytes instead
+  // Decompresses bytes that arrived as a zstd frame. DATA_LOSS: they cannot be decompressed, or exceed the size of a
+  // message.
   Status Unpack();
 
  private:
@@ -65,23 +65,23 @@ class ArrivedBytes {
   bool packed_ = false;
 };
 
-// A ChunkProto that has come. `total_bytes` and `crc` are 0 where it does not say them.
+// A received ChunkProto. `total_bytes` and `crc` are 0 if it lacks them.
 struct ArrivedDownload {
   int64_t total_bytes = 0;
   uint32_t crc = 0;
   ArrivedBytes data;
 
-  // As FromBuffer. What came before is gone.
+  // As FromBuffer. Drops the previous contents.
   Status Take(grpc::ByteBuffer& buffer);
 };
 
-// A SubmitMessageProto that has come: `data` where it is a chunk, `message` for all else.
+// A received SubmitMessageProto: `data` for a chunk, `message` for everything else.
 struct ArrivedSubmit {
   bool has_chunk = false;
   ArrivedBytes data;
   rpc::SubmitMessageProto message;
 
-  // As FromBuffer. What came before is gone.
+  // As FromBuffer. Drops the previous contents.
   Status Take(grpc::ByteBuffer& buffer);
 };
 

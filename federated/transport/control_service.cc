@@ -11,8 +11,8 @@
 namespace rivulet {
 namespace {
 
-// A submission as it comes. Nothing of it is asked for before `identify` knows an operator; `begin` is called once it
-// is whole. Both run on `calls`. One thing is under way at any time, a read or a job, and the last of them is Finish.
+// A submission while it arrives. Nothing is read before `identify` has accepted an operator; `begin` is called when it
+// is complete. Both run on `calls`. Exactly one operation is pending at any time, a read or a job; the last is Finish.
 class SubmissionStream final : public grpc::ServerReadReactor<rpc::StartRunRequestProto> {
  public:
   SubmissionStream(Executor& calls, std::function<Status()> identify, std::function<Status(RunSubmission)> begin)
@@ -34,19 +34,19 @@ class SubmissionStream final : public grpc::ServerReadReactor<rpc::StartRunReque
     if (const Status wrong = CheckTaken(); !wrong.ok()) return Finish(ToGrpc(wrong));
     StartRead(&piece_);
   }
-  // gRPC's last word, the one way in which its reactors end.
+  // gRPC's last call, in which a reactor must delete itself.
   void OnDone() override { delete this; }
 
  private:
   size_t taken() const { return submission_.plan.size() + submission_.arrays.size(); }
-  // Of one message nothing needs to be announced.
+  // A submission in one message needs no announced size.
   Status CheckTaken() const {
     const uint64_t most = pieces_ > 1 ? announced_ : std::max<uint64_t>(announced_, taken());
     if (taken() <= most && most <= static_cast<uint64_t>(kMaxSubmissionBytes)) return absl::OkStatus();
     return InvalidArgument("a submission of {} bytes has {} or more, and at most {} are taken", announced_, taken(),
                            kMaxSubmissionBytes);
   }
-  // A stream that breaks ends as one that is whole does; what was announced tells them apart.
+  // A broken stream ends like a complete one; comparing with the announced sizes detects it.
   Status Begin() {
     if (pieces_ > 0 && taken() >= announced_) return begin_(std::move(submission_));
     return InvalidArgument("a submission ends after {} of its {} bytes; submit it again", taken(), announced_);

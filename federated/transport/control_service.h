@@ -1,4 +1,4 @@
-// Service of a ControlApi over gRPC, for operators alone. Internal to this folder.
+// Service of a ControlApi over gRPC, for operators only. Internal to this folder.
 #pragma once
 
 #include <memory>
@@ -10,11 +10,11 @@
 
 namespace rivulet {
 
-// Each call is identified by `callers` and then asks `api`, on threads of their own: starting a run takes seconds, and
-// no client is to wait for it.
+// Each call is authenticated by `callers` and then passed to `api`, on separate threads: starting a run takes seconds
+// and must not delay clients.
 class ControlService final : public rpc::Control::CallbackService {
  public:
-  // `api` must outlive it.
+  // `api` must outlive this.
   ControlService(ControlApi& api, const Callers& callers);
 
   grpc::ServerUnaryReactor* Runs(grpc::CallbackServerContext* context, const rpc::RunsRequestProto* request,
@@ -27,7 +27,7 @@ class ControlService final : public rpc::Control::CallbackService {
                                     rpc::CommandReplyProto* reply) override;
   grpc::ServerReadReactor<rpc::StartRunRequestProto>* StartRun(grpc::CallbackServerContext* context,
                                                                rpc::StartRunReplyProto* reply) override;
-  // What was asked is answered; nothing more may come.
+  // Waits until all calls have been answered; no further calls may arrive.
   void Drain() { calls_.reset(); }
 
  private:

@@ -15,18 +15,18 @@
 namespace rivulet {
 namespace {
 
-// One message is sent while the next is made, where that costs no memory or its peer takes them as they come; otherwise
-// none lies in memory before its turn. The total goes with the first chunk alone; an empty blob is one empty chunk,
-// since the receiver wants to hear of the total.
+// Sends one message while it makes the next, if that needs no memory or the peer receives fast; otherwise messages are
+// made one at a time. Only the first chunk has the total; an empty blob is sent as one empty chunk, because the
+// receiver needs the total.
 //
-// A job makes, and whoever has something to send sends it: the job, where nothing is on its way, or else the callback
-// that hears the end of what was. Whoever is begun by a Step owns that part until it asks the line again, and the
-// stream lives for as long as a part is somebody's; what comes to the end gives the other part to nobody.
+// Two parties alternate: a job makes messages, and either the job (if no write is pending) or the callback at the end
+// of a write sends them. A party started by a Step owns its part until it calls the line again, and the stream lives
+// while any part is owned. The party that reaches the end does not start the other again.
 class DownloadStream final : public ServerStream<grpc::ServerWriteReactor<grpc::ByteBuffer>> {
  public:
   DownloadStream(ServedStreams& shared, grpc::CallbackServerContext* context, grpc::ByteBuffer request)
       : ServerStream(shared, context) {
-    // Whose it is stands in the request, so it is never one of those that have said nothing.
+    // The request names the caller, so this stream never counts as anonymous.
     const Status status = Know(request);
     if (status.ok()) {
       constexpr int64_t kShort = 0;
@@ -48,9 +48,9 @@ class DownloadStream final : public ServerStream<grpc::ServerWriteReactor<grpc::
   static constexpr int64_t kLong = std::numeric_limits<int64_t>::max();
   struct Made {
     grpc::ByteBuffer chunk = {};
-    int64_t bytes = 0;                         // that it is of
-    bool waits_for_end = false;                // which follows it at once
-    std::optional<Status> end = std::nullopt;  // instead of a chunk
+    int64_t bytes = 0;                         // payload bytes of the message
+    bool waits_for_end = false;                // the end follows at once
+    std::optional<Status> end = std::nullopt;  // the stream's end, instead of a chunk
   };
 
   static Status CutOff() { return Unavailable("a download was cut off"); }
@@ -59,8 +59,8 @@ class DownloadStream final : public ServerStream<grpc::ServerWriteReactor<grpc::
     RIVULET_RETURN_IF_ERROR(FromBuffer(request, &request_));
     return Name(request_.caller(), "downloads");
   }
-  // How long a blob is shows when it is opened, which costs nothing where it lies in memory; not so what a client
-  // keeps. One that is long is closed again until its turn comes.
+  // The blob's length is known once it is opened, which is free for blobs in memory but not for client state. A long
+  // one is closed again until its turn in the queue.
   void Begin(bool if_short) {
     const Status status = Open();
     if (!status.ok()) return End(status);
@@ -84,7 +84,7 @@ class DownloadStream final : public ServerStream<grpc::ServerWriteReactor<grpc::
     if (request_.zstd()) packing_ = Packing::kZstd;
     return absl::OkStatus();
   }
-  // A job: makes messages until one lies there, or the next is not to be made ahead.
+  // A job: makes messages until one is pending, or until none may be made ahead.
   void Make() {
     for (bool more = true; more;) {
       Made made = MakeNext();
@@ -108,14 +108,14 @@ class DownloadStream final : public ServerStream<grpc::ServerWriteReactor<grpc::
     piece_ = piece_.subspan(part.size());
     sent_ += std::ssize(part);
     const bool first = !std::exchange(began_, true);
-    // The stream's head goes with its first message, and of a head that waits gRPC does not say that it is sent: on a
-    // connection without other traffic both sides would wait for each other.
+    // The stream's headers are sent with its first message. gRPC does not report that buffered headers were sent: on an
+    // otherwise idle connection both sides would wait for each other.
     const bool waits_for_end = !first && request_.offset() + sent_ >= reader_->total_bytes();
     return {.chunk = DownloadChunk(first ? reader_->total_bytes() : 0, part, holder_, packing_),
             .bytes = std::ssize(part),
             .waits_for_end = waits_for_end};
   }
-  // False: the stream has come to its end. So has one that was cut off, also where there was more to send.
+  // Returns false at the stream's end, which a cancelled stream also reaches before it has sent everything.
   bool Send(const Made& made) {
     if (cut_off_ || made.end) {
       End(cut_off_ ? CutOff() : *made.end);
@@ -125,20 +125,20 @@ class DownloadStream final : public ServerStream<grpc::ServerWriteReactor<grpc::
     shared().counts.down += made.bytes;
     shared().counts.down_wire += static_cast<int64_t>(writing_.Length());
     Wait();
-    // What is small waits for the end, and its peer hears of both by one packet.
+    // A short message is buffered with the end, so that the peer receives both in one packet.
     StartWrite(&writing_, made.waits_for_end ? grpc::WriteOptions().set_buffer_hint() : grpc::WriteOptions());
     return true;
   }
 
   std::unique_ptr<ChunkReader> reader_;
-  BytesHolder holder_;  // of what it gives
+  BytesHolder holder_;  // owner of the sent bytes
   Packing packing_ = Packing::kNone;
   rpc::FetchRequestProto request_;
-  std::span<const std::byte> piece_;  // of the reader's, not sent yet
+  std::span<const std::byte> piece_;  // of the reader, not sent yet
   int64_t sent_ = 0;
   bool began_ = false;
-  std::atomic<bool> ahead_ = false;    // one is made while another is on its way
-  std::atomic<bool> cut_off_ = false;  // no message reaches its peer any more
+  std::atomic<bool> ahead_ = false;    // a message is made while another is being sent
+  std::atomic<bool> cut_off_ = false;  // messages no longer reach the peer
   DoubleBuffer<Made> line_;
   grpc::ByteBuffer writing_;
 };

@@ -7,7 +7,7 @@
 
 namespace rivulet {
 
-// It deletes itself. `shared` must outlive it.
+// The stream deletes itself. `shared` must outlive it.
 grpc::ServerWriteReactor<grpc::ByteBuffer>* NewDownload(ServedStreams& shared, grpc::CallbackServerContext* context,
                                                         const grpc::ByteBuffer& request);
 

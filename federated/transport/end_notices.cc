@@ -5,7 +5,7 @@
 namespace rivulet {
 namespace {
 
-constexpr std::chrono::seconds kGrace{5};  // of a slow machine or network
+constexpr std::chrono::seconds kGrace{5};  // for a slow machine or network
 constexpr std::chrono::seconds kSecondProcess{1};
 
 }  // namespace
@@ -14,7 +14,7 @@ void EndNotices::Answered(const PollRequest& request, const PollReply& reply) {
   const std::string& name = request.caller.name;
   const uint64_t session = request.caller.session;
   MutexLock lock(mutex_);
-  // An aggregator tells those whom it serves.
+  // An aggregator notifies the clients that it serves.
   for (const ServedName& served : request.serves.names) unaware_.erase(served.name);
   if (!reply.over) {
     unaware_[name] = Clock::now() + std::chrono::milliseconds(reply.wait_ms) + kGrace;
@@ -31,13 +31,13 @@ void EndNotices::Expect(std::string client_id) {
   unaware_[std::move(client_id)] = Clock::time_point::max();
 }
 
-// A process that is not told would look for its coordinator for ever. One whose name has been told may be the second of
-// that name, which comes with its next poll, or a first one that was killed and never comes: it is worth a second.
+// A process that never receives the end would search for its coordinator forever. If a client's name has been notified,
+// another process of that name may still poll, or was killed and never will: it is given one second.
 bool EndNotices::WaitUntilAllKnow(std::chrono::milliseconds timeout) {
   const auto begin = Clock::now(), give_up = begin + timeout;
   MutexLock lock(mutex_);
   while (!unaware_.empty()) {
-    // A poll that is being held was answered last before it began; it is answered now.
+    // A held poll counts from its reply, which happens now, not from its start.
     const auto latest = std::ranges::max_element(unaware_, {}, [](const auto& entry) { return entry.second; })->second;
     const auto left = std::min(give_up, std::max(latest, begin + kGrace)) - Clock::now();
     if (left <= left.zero()) return false;

@@ -20,7 +20,7 @@ constexpr char kFetch[] = "/rivulet.rpc.Coordinator/Fetch", kSubmit[] = "/rivule
 
 const double kFastBytesPerSecond = static_cast<double>(TransferLimits().bytes_per_second);
 
-// The destructor cancels and finishes: a stream that is left open keeps its place at the server.
+// The destructor cancels and finishes the stream: otherwise it would keep its place at the server.
 class Reader final : public ChunkReader {
  public:
   Reader(std::shared_ptr<ClientConnection> connection, ClientCall::Stream stream, int64_t offset)
@@ -33,9 +33,9 @@ class Reader final : public ChunkReader {
     (void)stream_->Finish();
   }
 
-  // Reads the first chunk, so that a refusal shows at Fetch.
+  // Reads the first chunk, so that Fetch returns a refusal.
   Status Begin(const rpc::FetchRequestProto& request) {
-    (void)stream_->WriteLast(ToBuffer(request));  // refused, Read hears of it
+    (void)stream_->WriteLast(ToBuffer(request));  // on an error, Read returns it
     RIVULET_ASSIGN_OR_RETURN(fresh_, ReadChunk());
     if (!fresh_) return absl::OkStatus();
     if (chunk_.total_bytes < position_) {
@@ -57,7 +57,7 @@ class Reader final : public ChunkReader {
       }
       call_.Moved();
       if (chunk_.data.size() == 0) continue;
-      // Damaged on the way, and not what the coordinator keeps: the same bytes can be had again.
+      // Damaged in transit, not in the coordinator's store: the same bytes can be fetched again.
       if (chunk_.data.Crc() != chunk_.crc) {
         return DataLoss("the {} bytes from byte {} of a download arrived damaged", chunk_.data.size(), position_);
       }
@@ -74,9 +74,9 @@ class Reader final : public ChunkReader {
   }
 
  private:
-  // False: everything announced has come.
+  // Returns false when all announced bytes have arrived.
   StatusOr<bool> ReadChunk() {
-    chunk_.data.Clear();  // what was given goes before more comes
+    chunk_.data.Clear();  // frees the previous chunk before the next arrives
     grpc::ByteBuffer message;
     if (!stream_->Read(&message)) {
       RIVULET_RETURN_IF_ERROR(Finish());
@@ -86,7 +86,7 @@ class Reader final : public ChunkReader {
     RIVULET_RETURN_IF_ERROR(chunk_.data.Unpack());
     return true;
   }
-  // OK: everything announced has come.
+  // Returns OK if all announced bytes have arrived.
   Status Finish() {
     const Status end = call_.End(stream_->Finish());
     stream_.reset();
@@ -100,8 +100,8 @@ class Reader final : public ChunkReader {
   ClientCall call_;
   std::unique_ptr<RawStream> stream_;
   ArrivedDownload chunk_;
-  bool fresh_ = false;                                // chunk_ was not looked at yet
-  std::span<const std::span<const std::byte>> left_;  // of chunk_, not given yet
+  bool fresh_ = false;                                // chunk_ has not been returned yet
+  std::span<const std::span<const std::byte>> left_;  // pieces of chunk_ that were not returned yet
   int64_t position_;
   int64_t total_bytes_ = -1;
 };
@@ -179,13 +179,13 @@ class Writer final : public ChunkWriter {
  private:
   using Clock = std::chrono::steady_clock;
 
-  // Whether the coordinator takes this upload as fast as one that holds its place there is expected to be.
+  // Whether the coordinator receives this upload as fast as it expects from an upload with a place.
   bool KeepsUp() const {
     const std::chrono::duration<double> took = Clock::now() - begun_;
     return sent_ >= kKnownBytes && static_cast<double>(sent_) >= kFastBytesPerSecond * took.count();
   }
   Status Send(const grpc::ByteBuffer& message) { return stream_->Write(message) ? absl::OkStatus() : Ended(); }
-  // Of where it goes on, and of the last chunk: the first chunk and the end are said at once.
+  // Writes the resume offset, or the last chunk, together with the next message in one packet.
   Status SendWithNext(const grpc::ByteBuffer& message) {
     return stream_->WriteWithNext(message) ? absl::OkStatus() : Ended();
   }
@@ -193,7 +193,7 @@ class Writer final : public ChunkWriter {
     grpc::ByteBuffer message;
     return stream_->Read(&message) ? FromBuffer(message, reply) : Ended();
   }
-  // The stream broke: the reason the server gave, or the loss of the connection. Never OK.
+  // The error of a broken stream: the server's reason, or the loss of the connection. Never OK.
   Status Ended() {
     const Status end = call_.End(std::exchange(stream_, nullptr)->Finish());
     return end.ok() ? Unavailable("the coordinator ended an upload early") : end;
@@ -203,10 +203,10 @@ class Writer final : public ChunkWriter {
   std::unique_ptr<RawStream> stream_;
   std::optional<SubmitResult> decided_;
   std::vector<uint32_t> staged_;
-  BytesHolder holder_;  // of what is written
+  BytesHolder holder_;  // owner of the written bytes
   Packing packing_ = Packing::kNone;
   int64_t left_ = 0, sent_ = 0;
-  Clock::time_point begun_;  // when the first byte was sent
+  Clock::time_point begun_;  // time of the first sent byte
 };
 
 class Client final : public GrpcClient {

@@ -1,5 +1,5 @@
-// A ControlApi at the other end of a gRPC connection. Thread-safe. Status codes arrive as the coordinator gave them;
-// a connection that cannot be made, is lost, or answers nothing in time is UNAVAILABLE.
+// A stub for a ControlApi over a gRPC connection. Thread-safe. Status codes are those of the coordinator; UNAVAILABLE:
+// the connection cannot be made, was lost, or did not reply in time.
 #pragma once
 
 #include <chrono>
@@ -14,12 +14,12 @@ namespace rivulet {
 struct GrpcControlOptions {
   NetworkAddress coordinator;
   std::shared_ptr<const TransportCredentials> credentials;
-  std::string proxy = {};  // as GrpcClientOptions'
+  std::string proxy = {};  // as in GrpcClientOptions
   std::chrono::milliseconds call_timeout = std::chrono::seconds(30);
-  std::chrono::milliseconds start_timeout = std::chrono::minutes(10);  // of StartRun: a large model's plan takes long
+  std::chrono::milliseconds start_timeout = std::chrono::minutes(10);  // for StartRun: a large model's plan takes long
 };
 
-// Calls take the caller from the connection, whatever their first argument says. Errors as GrpcClient::Create.
+// The connection determines the caller; the first argument of calls is ignored. Errors as GrpcClient::Create.
 StatusOr<std::unique_ptr<ControlApi>> ConnectControl(GrpcControlOptions options);
 
 }  // namespace rivulet

@@ -10,7 +10,7 @@
 namespace rivulet {
 namespace {
 
-constexpr int kPieceBytes = 256 << 10;  // of a submission
+constexpr int kPieceBytes = 256 << 10;  // size of a submission's pieces
 
 class ControlClient final : public ControlApi {
  public:
@@ -67,7 +67,7 @@ class ControlClient final : public ControlApi {
           "and start the run there",
           what, bytes, most);
     };
-    constexpr int64_t kMostScenario = kMaxMessageBytes - kPieceBytes - 1024;  // beside the first piece
+    constexpr int64_t kMostScenario = kMaxMessageBytes - kPieceBytes - 1024;  // shares a message with the first piece
     if (std::ssize(submission.scenario) > kMostScenario)
       return refused("scenario has", submission.scenario.size(), kMostScenario);
     std::string_view plan = submission.plan, arrays = submission.arrays;
@@ -82,7 +82,7 @@ class ControlClient final : public ControlApi {
     ClientCall call(connection_, options_.start_timeout);
     const auto control = call.StubOf<rpc::Control>();
     const auto stream = control->StartRun(call.context(), &reply);
-    // A piece that is not taken is explained by the stream's end.
+    // If a piece is not accepted, the stream's end has the reason.
     do {
       const size_t of_plan = std::min<size_t>(plan.size(), kPieceBytes);
       const size_t of_arrays = std::min<size_t>(arrays.size(), kPieceBytes - of_plan);

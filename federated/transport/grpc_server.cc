@@ -25,7 +25,7 @@
 namespace rivulet {
 namespace {
 
-// Of whoever speaks for `serves`; its certificate, where there is one, says what it may be.
+// Checks the caller's right to poll for `serves`, by its certificate if there is one.
 Status CheckServes(const ServedStreams& shared, const Caller& caller, Serves::Kind serves) {
   if (serves == Serves::Kind::kAny && !shared.admit_sites) {
     return PermissionDenied("'{}' asks for the tasks of every client of the run, and no such site is admitted here",
@@ -53,10 +53,10 @@ Status CheckServes(const ServedStreams& shared, const Caller& caller, Serves::Ki
   return absl::OkStatus();
 }
 
-// Polls and failures are short, save for the row of a new name; a few threads answer them, however many ask.
+// Polls and failures are short, apart from the row of a new client; a few threads answer any number of them.
 constexpr int kCallThreads = 8;
 
-// However long a caller would wait: who has gone is forgotten by then.
+// Upper limit of held polls, so that vanished callers are forgotten by then.
 constexpr std::chrono::milliseconds kLongestHold = std::chrono::minutes(1);
 
 int StreamThreads(const GrpcServerOptions& options) {
@@ -64,13 +64,13 @@ int StreamThreads(const GrpcServerOptions& options) {
   return std::max(2, AvailableCores());
 }
 
-// Whether the caller of `request` would learn nothing from `reply`.
+// Whether `reply` contains nothing new for the caller of `request`.
 bool TellsNothing(const PollRequest& request, const PollReply& reply) {
   return reply.tasks.empty() && reply.cancelled.empty() && reply.hand_over.empty() && reply.refused_names.empty() &&
          !reply.over && request.told;
 }
 
-// Streams as gRPC's own buffers, what is short as messages.
+// Streams use raw gRPC buffers, short calls parsed messages.
 using CoordinatorService = rpc::Coordinator::WithCallbackMethod_Poll<
     rpc::Coordinator::WithRawCallbackMethod_Fetch<rpc::Coordinator::WithRawCallbackMethod_Submit<
         rpc::Coordinator::WithCallbackMethod_Fail<rpc::Coordinator::Service>>>>;
@@ -89,7 +89,7 @@ class Service final : public CoordinatorService, public NewsListener {
                 ThreadExecutor("calls", kCallThreads),
                 ThreadExecutor("streams", StreamThreads(options))} {}
 
-  // A poll that would tell nothing is held. A caller that lets its polls be held need not wait between them.
+  // Holds a poll without news. A caller whose polls are held need not wait between them.
   grpc::ServerUnaryReactor* Poll(grpc::CallbackServerContext* context, const rpc::PollRequestProto* message,
                                  rpc::PollReplyProto* reply) override {
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
@@ -107,18 +107,18 @@ class Service final : public CoordinatorService, public NewsListener {
       }
       const std::string name = asked->caller.name;
       auto ask = [this, context, reactor, reply, request = *std::move(asked)](bool last) {
-        // Who has hung up is given no task.
+        // Callers that have hung up get no task.
         if (context->IsCancelled()) {
           reactor->Finish(grpc::Status::CANCELLED);
           return true;
         }
-        // A poll is held for long, and who asked may have been shut out meanwhile.
+        // A held poll may be old: its caller's access may have been revoked meanwhile.
         Caller caller = request.caller;
         const Status admitted = shared_.callers.Identify(*context, &caller);
         StatusOr<PollReply> answer = admitted.ok() ? shared_.api.Poll(request) : admitted;
         if (answer.ok() && !last && TellsNothing(request, *answer)) return false;
         if (answer.ok()) {
-          // Who has a task is told when to say that it works on it.
+          // A caller with a task keeps the time until its next progress report.
           if (request.hold_ms > 0 && answer->tasks.empty()) answer->wait_ms = std::min<int64_t>(answer->wait_ms, 1);
           ToMessage(*answer, reply);
         }
@@ -151,9 +151,9 @@ class Service final : public CoordinatorService, public NewsListener {
     return NewUpload(shared_, context);
   }
 
-  // From now on it hears what may be told to those who wait.
+  // From now on this receives news for held polls.
   void Open() { shared_.api.SetListener(this); }
-  // Answers the polls that are held, and holds none any more.
+  // Answers all held polls, and holds no more.
   void Close() {
     shared_.api.SetListener(nullptr);
     held_.Close();
@@ -162,7 +162,7 @@ class Service final : public CoordinatorService, public NewsListener {
     const ServedStreams::Counts& counts = shared_.counts;
     return {.up = counts.up, .down = counts.down, .up_wire = counts.up_wire, .down_wire = counts.down_wire};
   }
-  // What is given to the executors has run; nothing more may come.
+  // Waits until all jobs have run; no further calls may arrive.
   void Drain() {
     shared_.calls.reset();
     shared_.streams.reset();
@@ -193,11 +193,11 @@ class Server final : public GrpcServer {
     grpc::ServerBuilder builder;
     SetCommonArguments([&](const char* name, int value) { builder.AddChannelArgument(name, value); });
     builder.AddChannelArgument(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, kServerReadBytes);
-    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // else a second coordinator would share the port
-    // The outer wall: what one connection may have under way at all.
+    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // or a second coordinator could share the port
+    // The outer limit: concurrent streams of one connection.
     builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsOfAConnection);
     grpc::EnableDefaultHealthCheckService(true);
-    grpc::reflection::InitProtoReflectionServerBuilderPlugin();  // of every server that is built from now on
+    grpc::reflection::InitProtoReflectionServerBuilderPlugin();  // affects all servers that are built later
     builder.RegisterService(&service_);
     if (control_ != nullptr) builder.RegisterService(control_.get());
     int port = 0;
@@ -222,10 +222,10 @@ class Server final : public GrpcServer {
   void Stop(std::chrono::milliseconds grace) override {
     if (server_ == nullptr || stopped_.exchange(true)) return;
     service_.Close();
-    // Whoever watches hears of it before the connection goes.
+    // Reports the shutdown to health watchers before their connections close.
     if (grpc::HealthCheckServiceInterface* const health = server_->GetHealthCheckService()) health->Shutdown();
     server_->Shutdown(std::chrono::system_clock::now() + grace);
-    server_->Wait();  // every stream has heard its end
+    server_->Wait();  // waits until every stream has ended
     service_.Drain();
     if (control_ != nullptr) control_->Drain();
     security_->OnRevoked(nullptr);
@@ -234,7 +234,7 @@ class Server final : public GrpcServer {
  private:
   const std::unique_ptr<ServerSecurity> security_;
   Service service_;
-  std::unique_ptr<ControlService> control_;  // null: no operator may call
+  std::unique_ptr<ControlService> control_;  // null: operators may not call
   NetworkAddress address_;
   std::unique_ptr<grpc::Server> server_;
   std::atomic<bool> stopped_ = false;

@@ -2,10 +2,10 @@
 // (proto/rpc/control.proto) and gRPC's own services: reflection, and health (grpc.health.v1) for the server as a whole
 // or for one of the two. All peers that may connect may call these.
 //
-// A few threads hand calls to the api as they arrive; other threads handle uploads and downloads, so that these never
-// delay polls. A stream holds no thread. While one message of an upload is staged, the next is read, and no third: a
-// slow disk or a full staging area slows the senders. Messages of bytes carry 256 KiB, or 960 for peers that accept it.
-// Few uploads and downloads are under way at once (transfer_places.h), so that a thousand cost little more than one.
+// A few threads pass calls to the api as they arrive; other threads handle uploads and downloads, so that these never
+// delay polls. A stream holds no thread. While one message of an upload is staged, the next is read, but no third: a
+// slow disk or a full staging area slows the senders. Messages of bytes have 256 KiB, or 960 for fast peers. Few
+// uploads and downloads run concurrently (transfer_places.h), so that a thousand cost little more than one.
 #pragma once
 
 #include <chrono>
@@ -26,40 +26,40 @@ namespace rivulet {
 struct GrpcServerOptions {
   NetworkAddress listen;  // port 0: any free one
   std::shared_ptr<const TransportCredentials> credentials;
-  // Whether sites of many names may speak here: poll for every client (Serves::kAny) and bring partials and states.
-  // Whoever may do so may take every task of the run and bring any sum within the weights' bounds, and no rule of the
-  // plan looks at a single update any more; so it is for a federation whose machines are all its operator's. Where it
-  // is off they are told PERMISSION_DENIED, and the api does not hear of them.
+  // True if sites with many clients may poll for every client (Serves::kAny) and submit partial sums and states. Such a
+  // site can take every task of the run and submit any sum within the weights' bounds, and no rule of the plan sees
+  // single updates. So enable it only if the operator controls all machines. If disabled, such calls get
+  // PERMISSION_DENIED without reaching the api.
   bool admit_sites = false;
-  // Whether aggregators may: poll for the clients that call them (Serves::kNames), of which each is served through one
-  // aggregator or calls itself, and bring partials of these alone. Under TLS that is who has an aggregator's
-  // certificate and nobody else. Of the updates of an aggregator's clients nobody here sees one; so it is for
-  // aggregators whom the coordinator's operator trusts.
+  // True if aggregators may poll for their clients (Serves::kNames) and submit partial sums of these alone. Each
+  // client is served by one aggregator or calls itself. With TLS an aggregator's certificate is required. The
+  // coordinator never sees single updates of an aggregator's clients, so enable it only for aggregators that its
+  // operator trusts.
   bool admit_aggregators = false;
-  // What a stream that is over them sees is UNAVAILABLE; a client goes on where it was.
+  // A stream beyond the limits gets UNAVAILABLE; a client then resumes.
   StreamLimits limits;
-  // Beyond them an upload or a download waits at its beginning, and is told nothing until its turn.
+  // Beyond these limits an upload or download waits in a queue before its first byte.
   TransferLimits transfers;
-  // Whether calls of `api` wait for another machine, as an aggregator's do. Then each upload that has its turn has a
+  // True if calls of `api` wait for another machine, as an aggregator's do. Then each upload that has its turn has a
   // thread, so that none waits for another one's call.
   bool api_waits = false;
-  // What operators may ask; null: nothing. Must outlive the server. Under TLS an operator is who has an operator's
-  // certificate and nobody else; without it, who calls from this machine.
+  // The operators' interface; null: none. Must outlive the server. With TLS operators need an operator's certificate;
+  // without, any caller from this machine is an operator.
   ControlApi* control = nullptr;
-  // The listener for refused callers with a revoked certificate; null: none. A thread of the server calls it within two
+  // Listener for refused callers with a revoked certificate; null: none. A thread of the server calls it within two
   // seconds, and never after Stop has returned.
   std::function<void(const RevokedPeer& peer)> on_revoked = nullptr;
 };
 
 class GrpcServer {
  public:
-  // `api` must outlive the server, or be called no more once Stop has returned. FAILED_PRECONDITION: the credentials
-  // refuse this address. UNAVAILABLE: it cannot be listened on, for instance because it is in use.
+  // `api` must outlive the server, or must not be needed after Stop has returned. FAILED_PRECONDITION: the credentials
+  // do not allow this address. UNAVAILABLE: cannot listen on it, for instance because it is in use.
   static StatusOr<std::unique_ptr<GrpcServer>> Start(CoordinatorApi& api, GrpcServerOptions options);
-  virtual ~GrpcServer() = default;             // as Stop(0)
-  virtual NetworkAddress address() const = 0;  // with the port chosen
+  virtual ~GrpcServer() = default;             // calls Stop(0)
+  virtual NetworkAddress address() const = 0;  // with the chosen port
   virtual TransferTotals transferred() const = 0;
-  // Takes no new calls, gives those in flight `grace`, then ends them. May be called twice.
+  // Accepts no new calls, allows pending ones to finish within `grace`, then cancels them. May be called twice.
   virtual void Stop(std::chrono::milliseconds grace) = 0;
 };
 

@@ -6,12 +6,12 @@
 namespace rivulet {
 namespace {
 
-// Field of SubmissionProto with a name, which clients of every language set; it is none of `measured`.
+// Field of SubmissionProto with a name, which clients of every language set; not part of `measured`.
 constexpr int kTrainSeconds = std::get<9>(kTaskColumns).field;
 static_assert(std::string_view(std::get<9>(kTaskColumns).name) == "train_seconds");
 
-// `value` as the enumeration E, whose last value is `last`.
-// A newer peer may send a value that is none of ours. Taken for some other it would do harm later; here it can be told.
+// Converts `value` to the enumeration E, whose last value is `last`. A newer peer may send an unknown value, which is
+// reported here; interpreting it as another value would cause errors later.
 template <typename E>
 StatusOr<E> ToEnum(int value, E last, std::string_view what) {
   if (value < 0 || value > static_cast<int>(last)) {
@@ -20,7 +20,7 @@ StatusOr<E> ToEnum(int value, E last, std::string_view what) {
   return static_cast<E>(value);
 }
 
-// Of the other side, which may be hostile, for logs, terminals and rows.
+// Makes text from the other side, which may be hostile, safe for logs, terminals and rows.
 std::string Words(const std::string& text) {
   constexpr size_t kMostBytes = 2000;
   return DisplayText(text, kMostBytes);
@@ -250,7 +250,7 @@ void ToMessage(const TaskFailure& failure, rpc::TaskFailureProto* message) {
 
 TaskFailure FromMessage(const rpc::TaskFailureProto& message) {
   TaskFailure failure{.task = message.task(), .subject = message.subject()};
-  // A newer client may know more reasons.
+  // A newer client may send further reasons.
   const StatusOr<TaskFailure::Code> code =
       ToEnum(message.code(), TaskFailure::Code::kRaised, "the reason of a failure");
   failure.code = code.value_or(TaskFailure::Code::kUnknown);

@@ -8,16 +8,16 @@
 
 namespace rivulet {
 
-// Bytes in one message of a stream; and to a peer that takes them as fast as they come. Each message is handed from
-// thread to thread at both ends, so a download in small ones takes 1.4 times as long; but what a slow peer has not
-// taken yet lies in memory, and there may be a thousand of them. With its head a message is at most kMaxMessageBytes.
+// Bytes per message of a stream, and per message to a fast peer. Each message passes between threads at both ends, so a
+// download in small ones takes 1.4 times as long; but bytes that a slow peer has not received are in memory, for up to
+// a thousand peers. With its header a message has at most kMaxMessageBytes.
 inline constexpr size_t kChunkBytes = size_t{256} << 10;
 inline constexpr size_t kFastChunkBytes = size_t{960} << 10;
-// What has to have gone before a peer is known: twice what a window takes in, however slow it is.
+// Bytes sent before a peer's speed is known: twice what fits in a window of any peer.
 inline constexpr int64_t kKnownBytes = int64_t{2} * kStreamWindowBytes;
 
-// FromMessage of what a stranger may have sent, INVALID_ARGUMENT: a kind out of range, a digest that is not 32 bytes, a
-// number out of range.
+// FromMessage of untrusted messages. INVALID_ARGUMENT: a kind out of range, a digest that is not 32 bytes, a number out
+// of range.
 void ToMessage(const Caller& caller, rpc::CallerProto* message);
 Caller FromMessage(const rpc::CallerProto& message);
 void ToMessage(const BlobId& blob, rpc::BlobIdProto* message);

@@ -1,5 +1,5 @@
-// Base of uploads and downloads at a server: their caller, their turn in the queue, their thread and their end.
-// Internal to this folder.
+// Base of uploads and downloads at a server: their caller,
+// place in the queue, thread and end. Internal to this folder.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -24,8 +24,8 @@
 
 namespace rivulet {
 
-// What the streams of a service share. Jobs that touch the api, and with it disks and other callers' folds, run on
-// threads of their own: gRPC's must not block. Polls have theirs, so that no upload is before them.
+// State shared by a service's streams. Jobs that call the api, and so touch disks and other callers' sums, run on
+// separate threads: gRPC's must not block. Polls have separate threads, so that uploads never delay them.
 struct ServedStreams {
   CoordinatorApi& api;
   const Callers callers;
@@ -35,27 +35,27 @@ struct ServedStreams {
   TransferPlaces short_places, long_places;
   std::unique_ptr<Executor> calls, streams;
   HeapTrim trim = {};
-  // Of TransferTotals.
+  // For TransferTotals.
   struct Counts {
     std::atomic<int64_t> up = 0, up_wire = 0, down = 0, down_wire = 0;
   } counts = {};
 };
 
-// One stream of either direction. gRPC's reactors call back on gRPC's threads, concurrently where one lets them, may
-// report an end while something is under way, and are theirs to delete; most of what can go wrong with them is two
-// operations at once or a touch after the last. So there is exactly one thing under way at any time, and its name is
-// kept: a callback is only the end of that thing, and hands over to a job; a job ends by beginning the next thing, and
-// touches nothing after that. A cancellation is heard as the failure of what is under way, or of what the job begins
-// next.
+// One stream of either direction. gRPC's reactors call back on gRPC's threads, concurrently
+// if operations overlap, may report an end during an operation, and must delete themselves.
+// Most errors with them are two operations at once, or an access after the last. So exactly
+// one operation is pending at any time, and `doing_` names it: a callback only marks its end
+// and starts a job; a job ends by starting the next operation, and touches nothing after
+// that. A cancellation appears as the failure of the pending operation, or of the next one.
 //
-// The one exception is a transfer whose bytes come or go (kMoving): an upload may have a read and one job under way, a
-// download a write and one job, who pass each other messages by a DoubleBuffer. Whoever of the two comes to the end of
-// the stream gives the other nothing more.
+// The one exception is a transfer of bytes (kMoving): an upload may have a read and one job pending, a download a write
+// and one job, which exchange messages through a DoubleBuffer. Whichever reaches the stream's end gives the other
+// nothing more.
 template <typename Reactor>
 class ServerStream : public Reactor {
  public:
-  // gRPC's last word. The writer or reader of the api goes on the executor, as giving back memory or files takes time.
-  // The one `delete this` that reactors force.
+  // gRPC's last call. The api's writer or reader is destroyed on the executor, because releasing memory or files takes
+  // time. Reactors require this single `delete this`.
   void OnDone() final {
     if (id_.ok()) shared_.guard.Leave(*id_);
     shared_.streams->Run([this] {
@@ -63,7 +63,7 @@ class ServerStream : public Reactor {
       const int64_t moved = moved_;
       ServedStreams& shared = shared_;
       delete this;
-      if (id.ok()) {  // what it held is free for the next
+      if (id.ok()) {  // its places are free for others
         shared.short_places.Leave(*id);
         shared.long_places.Leave(*id);
       }
@@ -87,23 +87,23 @@ class ServerStream : public Reactor {
   ServedStreams& shared() { return shared_; }
   Status entered() const { return id_.status(); }
   const Caller& caller() const { return caller_; }
-  // Whose stream it is, of a message that says so.
+  // Sets the stream's caller from a message.
   Status Name(const rpc::CallerProto& message, const char* what) {
     caller_ = FromMessage(message);
     RIVULET_RETURN_IF_ERROR(IdentifyAgain());
     return shared_.guard.Name(*id_, caller_.name, what);
   }
-  // Whether it may still go on: a stream may be open for long.
+  // Checks the caller again, because a stream may be open for long.
   Status IdentifyAgain() { return shared_.callers.Identify(*context_, &caller_); }
 
-  // The last thing that a job or a callback does is one of these.
+  // Each job or callback must end with one of these.
   void Work(std::function<void()> job) {
     Become(Doing::kWorking);
     shared_.streams->Run(std::move(job));
   }
   bool IsShort(int64_t bytes) const { return bytes <= shared_.limits.short_bytes; }
-  // The same when it is this stream's turn to move so many bytes; until then none of them is asked for or sent. Not for
-  // a peer that has gone or was shut out meanwhile. What turns out to be long may wait for its turn once more.
+  // Runs `job` when this stream's turn to move so many bytes has come; until then it neither requests nor sends any.
+  // Skipped if the peer is gone or was refused meanwhile. A transfer that proves long may queue a second time.
   void WorkInTurn(int64_t bytes, std::function<void()> job) {
     Become(Doing::kWorking);
     shared_.short_places.Leave(*id_);
@@ -136,7 +136,7 @@ class ServerStream : public Reactor {
     shared_.guard.End(*id_);
     this->StartWriteAndFinish(message, grpc::WriteOptions(), grpc::Status::OK);
   }
-  // Messages are moved from now on until End or WriteLast. Who does so says when the peer is waited for.
+  // Messages move from now on until End or WriteLast. The caller must bracket waits for the peer.
   void Move() { Become(Doing::kMoving); }
   void Run(std::function<void()> job) { shared_.streams->Run(std::move(job)); }
   void End(const Status& status) {
@@ -145,13 +145,13 @@ class ServerStream : public Reactor {
     this->Finish(ToGrpc(status));
   }
 
-  // The first thing that a callback does; `bytes` of a transfer came or went.
+  // The first call in a callback; `bytes` were received or sent.
   void Ended(Doing doing, size_t bytes) {
     RIVULET_CHECK(doing_ == doing, "a stream that does {} hears the end of {}", static_cast<int>(doing_.load()),
                   static_cast<int>(doing));
     Moved(bytes);
   }
-  // Brackets of every wait for the peer.
+  // Brackets around every wait for the peer.
   void Wait() {
     shared_.guard.Waiting(*id_);
     places_.load()->Waiting(*id_);
@@ -169,7 +169,7 @@ class ServerStream : public Reactor {
   }
 
   ServedStreams& shared_;
-  std::atomic<TransferPlaces*> places_ = &shared_.long_places;  // one of which it holds, from its turn on
+  std::atomic<TransferPlaces*> places_ = &shared_.long_places;  // the queue of its place, once its turn has come
   grpc::CallbackServerContext* const context_;
   const StatusOr<uint64_t> id_;
   std::atomic<int64_t> moved_ = 0;

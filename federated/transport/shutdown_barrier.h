@@ -1,5 +1,5 @@
-// A CoordinatorApi that passes calls on, and records which clients have received the end (end_notices.h). Aggregators
-// and simulations use it; a coordinator's ClientRegistry records the same.
+// A CoordinatorApi that forwards calls, and records which clients have received the end (end_notices.h). Used by
+// aggregators and simulations; a coordinator's ClientRegistry records the same.
 #pragma once
 
 #include <chrono>
@@ -20,7 +20,7 @@ class ShutdownBarrier final : public CoordinatorApi {
   Status Fail(const Caller& caller, const TaskFailure& failure) override;
   void SetListener(NewsListener* listener) override { api_.SetListener(listener); }
 
-  // As EndNotices.
+  // Calls EndNotices::WaitUntilAllKnow.
   bool WaitUntilAllKnow(std::chrono::milliseconds timeout) { return notices_.WaitUntilAllKnow(timeout); }
 
  private:

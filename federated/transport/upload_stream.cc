@@ -11,14 +11,14 @@
 namespace rivulet {
 namespace {
 
-// Whether it may bring what many clients have made together.
+// Whether the caller may submit partial sums of many clients.
 bool MayBringPartials(const ServedStreams& shared, const Caller& caller) {
   return shared.admit_sites || (shared.admit_aggregators && caller.proven != Caller::Proven::kClient);
 }
 
-// One message is staged while the next is read, and none is read beyond that, so a slow disk holds the senders back.
-// What is staged is answered before the first byte is sent, so an upload that is known already costs one round trip and
-// no transfer.
+// Stages one message while it reads the next, and reads no further, so a slow
+// disk slows the senders. The reply with staged blocks precedes the first byte,
+// so an upload that is already known costs one round trip and no transfer.
 class UploadStream final : public ServerStream<grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>> {
  public:
   UploadStream(ServedStreams& shared, grpc::CallbackServerContext* context) : ServerStream(shared, context) {
@@ -39,7 +39,7 @@ class UploadStream final : public ServerStream<grpc::ServerBidiReactor<grpc::Byt
 
  private:
   struct Arrived {
-    Status status;  // of what came, or that nothing did: then nothing more comes
+    Status status;  // of the message; an error if none arrived, and then none follow
     ArrivedSubmit submit = {};
     size_t bytes = 0;
   };
@@ -55,7 +55,7 @@ class UploadStream final : public ServerStream<grpc::ServerBidiReactor<grpc::Byt
     const rpc::SubmitHeaderProto& header = header_.message.header();
     WorkInTurn(header.submission().bytes(), [this, &header] { Begin(header); });
   }
-  // The reader's part. A stream that has ended hears of its last read, and nobody takes what came.
+  // Handles the end of a read. An ended stream receives its last read, which is dropped.
   void Came(bool ok) {
     Arrived arrived{ok ? absl::OkStatus() : CutOff(), {}, in_.Length()};
     if (ok) arrived.status = arrived.submit.Take(in_);
@@ -67,7 +67,7 @@ class UploadStream final : public ServerStream<grpc::ServerBidiReactor<grpc::Byt
     if (step.make) StartRead(&in_);
     Run([this] { Take(); });
   }
-  // A job: stages what has come, until nothing more has.
+  // A job: stages received messages until there are no more.
   void Take() {
     while (GoesOn()) {
       auto step = line_.Next(true, [this] { Wait(); });
@@ -77,7 +77,7 @@ class UploadStream final : public ServerStream<grpc::ServerBidiReactor<grpc::Byt
       if (step.make && taken_.status.ok()) StartRead(&in_);
     }
   }
-  // False: the stream has come to its end.
+  // Returns false at the stream's end.
   bool GoesOn() {
     const rpc::SubmitMessageProto& message = taken_.submit.message;
     if (taken_.status.ok() && message.has_finish()) {
@@ -98,7 +98,7 @@ class UploadStream final : public ServerStream<grpc::ServerBidiReactor<grpc::Byt
     shared().counts.up += submit.data.size();
     shared().counts.up_wire += static_cast<int64_t>(taken_.bytes);
     RIVULET_RETURN_IF_ERROR(writer_->WritePieces(submit.data.pieces()));
-    submit.data.Clear();  // what has come goes before more does
+    submit.data.Clear();  // frees the received bytes before the next arrive
     return absl::OkStatus();
   }
   void Begin(const rpc::SubmitHeaderProto& header) {
@@ -144,7 +144,7 @@ class UploadStream final : public ServerStream<grpc::ServerBidiReactor<grpc::Byt
   ArrivedSubmit header_;
   grpc::ByteBuffer in_, out_;
   DoubleBuffer<Arrived> line_;
-  Arrived taken_;  // which the job stages
+  Arrived taken_;  // being staged by the job
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// An upload at a server: passes messages to a writer of the api. Internal to this folder.
+// An upload at a server: passes messages to a writer from the api. Internal to this folder.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -7,7 +7,7 @@
 
 namespace rivulet {
 
-// It deletes itself. `shared` must outlive it.
+// The stream deletes itself. `shared` must outlive it.
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* NewUpload(ServedStreams& shared,
                                                                        grpc::CallbackServerContext* context);
 

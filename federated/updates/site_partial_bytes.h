@@ -11,7 +11,7 @@
 
 namespace rivulet {
 
-// Of what `aggregation` has, which it has no longer. Errors are those of a rule that keeps updates in files.
+// Removes and serializes the contents of `aggregation`. Errors are those of a rule that stores updates in files.
 StatusOr<std::string> TakeSitePartial(Aggregation& aggregation, int64_t base_version,
                                       std::span<const TaskRecord> records);
 

@@ -9,7 +9,7 @@
 namespace rivulet {
 namespace {
 
-// What is declared under `name`, where that is a whole number that can be counted to.
+// The value declared under `name`, if it is an integer in the countable range.
 std::optional<int64_t> DeclaredCount(const Scalars& declared, const std::string& name) {
   const auto found = declared.find(name);
   if (found == declared.end()) return std::nullopt;
@@ -18,7 +18,7 @@ std::optional<int64_t> DeclaredCount(const Scalars& declared, const std::string&
                                                                      : std::nullopt;
 }
 
-// Every member of a site's column: a real number, a count or a flag.
+// Conversions for members of a site's columns: a real number, a count or a flag.
 double AsReal(double value) { return value; }
 double AsReal(int64_t value) { return static_cast<double>(value); }
 double AsReal(bool value) { return value ? 1 : 0; }
@@ -66,7 +66,7 @@ void WriteSiteColumns(const TaskResult& result, google::protobuf::Message& messa
   });
 }
 
-// The last of a field counts, as protobuf has it.
+// If a field is repeated, the last one counts, as in protobuf.
 Status ReadSiteColumns(const google::protobuf::Message& message, const std::string& whose, TaskResult& result) {
   using google::protobuf::UnknownField;
   const google::protobuf::UnknownFieldSet& fields = message.GetReflection()->GetUnknownFields(message);

@@ -1,5 +1,5 @@
 // Columns of a task's result (federated/tasks/task_result.h) in messages and among declared scalars. Columns of a site
-// are fields of a protobuf message under their numbers: a real number is a fixed64 of a double, a count or a flag a
+// are fields of a protobuf message with fixed numbers: a real number is a fixed64 of a double, a count or a flag a
 // varint. A field unknown to the reader, or omitted by the writer, is no error.
 #pragma once
 
@@ -15,13 +15,13 @@ class Message;
 
 namespace rivulet {
 
-// Sets the client's columns from scalars of their names. A scalar that is no such number is left out.
+// Sets the client's columns from scalars of their names. Values that are not valid are skipped.
 void ReadDeclared(const Scalars& declared, TaskResult& result);
 
-// Adds the site's columns that are known as fields of `message`, which has no fields of these numbers itself.
-// `beside`: the number of a column that the message has a field for; 0: none.
+// Adds the site's known columns as fields of `message`, which must not define fields with these numbers. `beside`: the
+// number of a column for which the message does have a field; 0: none.
 void WriteSiteColumns(const TaskResult& result, google::protobuf::Message& message, int beside = 0);
-// INVALID_ARGUMENT: a value below 0 or one that is no number; `whose`: "the record of task 'x'".
+// INVALID_ARGUMENT: a value is negative or not a number; `whose`: "the record of task 'x'".
 Status ReadSiteColumns(const google::protobuf::Message& message, const std::string& whose, TaskResult& result);
 
 }  // namespace rivulet

@@ -15,11 +15,11 @@ namespace {
 
 constexpr std::string_view kRecordsMagic = "RVTASKS1";
 constexpr size_t kRecordsHead = kRecordsMagic.size() + sizeof(uint32_t);
-constexpr int64_t kMaxDeclared = 64;  // beside those that a plan sums
+constexpr int64_t kMaxDeclared = 64;  // besides those that a plan sums
 constexpr size_t kMaxTaskNameBytes = 1024, kMaxDeclaredNameBytes = 256;
-// Of one record whose names are as long as they usually are, and then some.
+// Generous bound for one record with names of usual length.
 constexpr int64_t kRecordBytes = 4096;
-// Of one more scalar with the name of a metric's count.
+// For one further scalar with the name of a metric's count.
 constexpr int64_t kScalarBytes = 128;
 
 StatusOr<TaskRecord> RecordOf(const proto::TaskRecordProto& message, int64_t scalars) {

@@ -15,14 +15,14 @@ constexpr uint32_t Tag(uint32_t field, uint32_t type) { return field << 3 | type
 
 Status Malformed(std::string_view what) { return InvalidArgument("this is no Update message: {}", what); }
 
-// Names are said again where an update is refused, in rows and on terminals of others.
+// Names appear in messages about refused updates, in rows and on others' terminals.
 Status CheckName(std::string_view whose, std::string_view name) {
   const Status shows = CheckDisplayName(whose, name);
   return shows.ok() ? shows : Malformed(Message(shows));
 }
 
-// By hand: the delta is most of the message, and Protobuf's parser would copy it. Here parts are views of the staged
-// bytes, folded from where they lie.
+// A custom parser: the delta is most of the message, and Protobuf's parser would copy it. Here parts are views of the
+// staged bytes and are aggregated in place.
 class WireReader {
  public:
   explicit WireReader(std::string_view bytes) : bytes_(bytes) {}
@@ -52,7 +52,7 @@ class WireReader {
     return Take(count);
   }
 
-  // Fields that are not known are passed over, so that a later client may say more.
+  // Skips unknown fields, so that later clients may send more.
   Status Skip(uint64_t tag) {
     switch (tag & 7) {
       case kVarint:

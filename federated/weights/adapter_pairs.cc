@@ -9,7 +9,7 @@ namespace rivulet {
 namespace {
 
 struct NamePair {
-  std::string_view a, b;  // endings of the two names
+  std::string_view a, b;  // suffixes of the two names
   bool transposed;
 };
 constexpr std::array<NamePair, 3> kNamePairs = {{{"/lora_A", "/lora_B", false},

@@ -19,13 +19,13 @@ constexpr std::string_view kPadding = "rivulet.padding.";
 constexpr uint64_t kTensorAlignment = 64;
 constexpr size_t kReadBytes = size_t{1} << 20;
 constexpr char kIndexName[] = "model.safetensors.index.json", kSingleName[] = "model.safetensors";
-// Of an index: names of all tensors. The largest published models have two thousand.
+// Limit for an index, which lists all tensor names. The largest published models have two thousand tensors.
 constexpr uint64_t kMaxIndexBytes = 4 << 20;
 constexpr size_t kMaxFiles = 4096;
 
 std::string Shown(std::string_view name) { return DisplayText(name, 200); }
 
-// A file of the index's own folder.
+// Whether `name` is a plain file name, so that the file is in the index's own folder.
 bool IsFileName(std::string_view name) {
   return !name.empty() && name.size() <= 255 && name != "." && name != ".." && name.find('/') == name.npos &&
          name.find('\0') == name.npos;
@@ -55,7 +55,7 @@ StatusOr<std::shared_ptr<const Base>> Base::Open(const std::string& path) {
   return std::shared_ptr<const Base>(std::move(base));
 }
 
-// `names`, unless null, receives those of its tensors.
+// `names`, unless null, receives the names of the file's tensors.
 Status Base::AddFile(const std::string& path, std::vector<std::string>* names) {
   auto file = MappedFile::Open(path);
   if (!file.ok()) return Annotate(file.status(), fmt::format("the base '{}'", path));
@@ -83,7 +83,7 @@ Status Base::AddFile(const std::string& path, std::vector<std::string>* names) {
   return absl::OkStatus();
 }
 
-// The index and the files must say the same: a shard of another download would otherwise go unseen.
+// The index and the files must list the same tensors: otherwise a shard of another download would go unnoticed.
 Status Base::AddIndex(const std::string& path) {
   const auto file = MappedFile::Open(path);
   if (!file.ok()) return Annotate(file.status(), fmt::format("the base's index '{}'", path));

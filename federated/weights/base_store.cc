@@ -22,9 +22,9 @@ namespace {
 
 constexpr char kKept[] = ".safetensors", kPart[] = ".part", kLock[] = ".lock";
 constexpr int64_t kLockWaitMs = 100;
-constexpr uintptr_t kVariableAlignment = 64;  // as kernels expect it
+constexpr uintptr_t kVariableAlignment = 64;  // required by kernels
 
-// A file that is appended to.
+// An append-only file.
 class PartFile {
  public:
   static StatusOr<PartFile> Open(const std::string& path) {
@@ -103,7 +103,7 @@ void BaseStore::Give(std::shared_ptr<const Base> base) {
   open_.insert_or_assign(base->digest().Hex(), std::move(base));
 }
 
-// One thread seeks a base, and others that want the same one wait for it.
+// One thread opens or downloads a base; others that need the same one wait for it.
 StatusOr<std::shared_ptr<const Base>> BaseStore::Of(const Digest& digest, int64_t most, const Download& download) {
   const std::string name = digest.Hex();
   {
@@ -116,7 +116,7 @@ StatusOr<std::shared_ptr<const Base>> BaseStore::Of(const Digest& digest, int64_
   MutexLock lock(mutex_);
   sought_.erase(name);
   found_.NotifyAll();
-  // One that was given meanwhile stays.
+  // A base that was added meanwhile is kept.
   if (base.ok()) return open_.emplace(name, *base).first->second;
   return base;
 }
@@ -164,7 +164,7 @@ StatusOr<std::shared_ptr<const Base>> BaseStore::Find(const Digest& digest, int6
     RIVULET_RETURN_IF_ERROR(MakeRoom(folder, digest, most));
     RIVULET_ASSIGN_OR_RETURN(base, Fetched(stem, digest, most, download));
   }
-  utimensat(AT_FDCWD, (stem + kKept).c_str(), nullptr, 0);  // used now
+  utimensat(AT_FDCWD, (stem + kKept).c_str(), nullptr, 0);  // marks it as just used
   return base;
 }
 
@@ -207,11 +207,11 @@ StatusOr<std::shared_ptr<const Base>> BaseStore::AlignedCopy(const Base& base) {
     RIVULET_ASSIGN_OR_RETURN(copy, Base::Open(path));
     RIVULET_RETURN_IF_ERROR(CheckIsBase(*copy, base.digest()));
   }
-  utimensat(AT_FDCWD, path.c_str(), nullptr, 0);  // used now
+  utimensat(AT_FDCWD, path.c_str(), nullptr, 0);  // marks it as just used
   return copy;
 }
 
-// Null: it is not there, or it was damaged and has been removed.
+// Returns null if there is no copy, or if it was damaged and has been removed.
 StatusOr<std::shared_ptr<const Base>> BaseStore::Kept(const std::string& path, const Digest& digest) {
   if (!FileSystem::Default().Exists(path)) return std::shared_ptr<const Base>();
   const StatusOr<std::shared_ptr<const Base>> base = Base::Open(path);
@@ -233,7 +233,7 @@ StatusOr<std::shared_ptr<const Base>> BaseStore::Fetched(const std::string& stem
                             [&](std::span<const std::byte> bytes) { return file.Append(bytes); });
     };
     Status fetched = fetch();
-    // What an earlier process kept is no part of it.
+    // The bytes that an earlier process stored do not belong to this base.
     if (absl::IsOutOfRange(fetched) && file.size() > 0) {
       RIVULET_RETURN_IF_ERROR(file.Empty());
       fetched = fetch();
@@ -257,7 +257,7 @@ StatusOr<std::shared_ptr<const Base>> BaseStore::Fetched(const std::string& stem
                   (*came)->digest().Hex(), digest.Hex());
 }
 
-// An aligned copy is written under its base's lock, so that one under way is told from one whose process was killed.
+// Aligned copies are written under their base's lock, so a copy being written can be told from an abandoned one.
 void BaseStore::RemoveBrokenCopies(const std::string& folder, const Digest& digest,
                                    std::span<const std::string> names) const {
   for (const std::string& name : names) {

@@ -10,8 +10,8 @@
 
 namespace rivulet {
 
-// As long as what a task trains, padding and local variables zero. `wire`: little-endian float32. INVALID_ARGUMENT: it
-// is not as long as the trainable elements.
+// Converts little-endian float32 `wire` to arena order, as long as a task's trained variables; padding and local
+// variables are zero. INVALID_ARGUMENT: its length is not that of the trainable elements.
 StatusOr<AlignedBuffer> FlatOfWire(const ModelLayout& layout, std::string_view wire);
 
 }  // namespace rivulet

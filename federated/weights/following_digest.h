@@ -1,5 +1,5 @@
 // Digest of a model that is still being computed, on a separate thread that follows the writer. Hashing takes as long
-// as the rest of a version, and the definition of the digest (model.h) allows no division.
+// as the rest of a version, and the definition of the digest (model.h) does not allow parallel hashing.
 #pragma once
 
 #include <cstddef>
@@ -13,19 +13,19 @@ namespace rivulet {
 
 class FollowingDigest {
  public:
-  // Nothing of `model` is made yet. It must outlive this.
+  // Starts the thread; no byte of `model` is final yet. `model` must outlive this.
   explicit FollowingDigest(const Model& model);
-  ~FollowingDigest();  // gives up what is not finished
+  ~FollowingDigest();  // stops an unfinished digest
   FollowingDigest(const FollowingDigest&) = delete;
   FollowingDigest& operator=(const FollowingDigest&) = delete;
 
-  // The arena's first `end` bytes are what they will be. It never falls; from one thread.
+  // Reports that the arena's first `end` bytes are final. `end` must not decrease. Call from one thread.
   void Made(size_t end);
-  // When all is made: what ComputeDigest gives. Once.
+  // Call once, after all bytes are final. Returns the same as ComputeDigest.
   Digest Finish();
 
  private:
-  // Waits until that much is made; false: given up.
+  // Waits until the first `end` bytes are final; returns false if the digest was stopped.
   bool Await(size_t end);
 
   const Model& model_;
@@ -33,7 +33,7 @@ class FollowingDigest {
   CondVar changed_;
   size_t made_ GUARDED_BY(mutex_) = 0;
   bool given_up_ GUARDED_BY(mutex_) = false;
-  Digest digest_;  // the thread's, until it has ended
+  Digest digest_;  // owned by the thread until it ends
   std::thread thread_;
 };
 

@@ -6,12 +6,12 @@
 namespace rivulet {
 namespace {
 
-// Of a cache line and of the widest vectors; kernels take aligned rows for granted.
+// Size of a cache line and of the widest vectors; kernels require aligned rows.
 constexpr size_t kAlignment = 64;
-// Keeps offsets, and a few buffers of this size added up, far from any overflow.
+// Ensures that offsets, and sums of a few buffer sizes, never overflow.
 constexpr uint64_t kMaxArenaBytes = uint64_t{1} << 46;
 
-// Together they keep the header of a model file below what the format allows.
+// Together these limits keep a model file's header below the format's maximum.
 constexpr size_t kMaxVariables = size_t{1} << 16, kMaxVariableNameBytes = 1024;
 
 // Well-formed UTF-8 (RFC 3629): the only names that a model file can hold.
@@ -87,9 +87,9 @@ StatusOr<Segment> SegmentFromName(std::string_view name) {
   return InvalidArgument("segment '{}' is not one of trainable, shared, local, frozen and base", name);
 }
 
-// Segments lie one behind the other, each with its variables in the order of declaration: so a rule sees the trainable
-// part as one vector, and what does not travel is apart from what does. Offsets are padded and the wire is not, since
-// padding would be sent by every client in every round.
+// Segments are contiguous, each with its variables in declaration order. So a rule sees the trainable part as one
+// vector, separate from variables that are not sent. Arena offsets are padded; the wire format is not, because every
+// client would send the padding in every round.
 StatusOr<ModelLayout> ModelLayout::Create(std::span<const VariableSpec> declaration_order,
                                           const std::optional<Digest>& base) {
   if (declaration_order.size() > kMaxVariables) {
@@ -104,7 +104,7 @@ StatusOr<ModelLayout> ModelLayout::Create(std::span<const VariableSpec> declarat
   }
   ModelLayout layout;
   layout.base_ = base;
-  std::vector<size_t> place(declaration_order.size());  // of each among those that are in the arena
+  std::vector<size_t> place(declaration_order.size());  // rank of each variable among those in the arena
   size_t placed = 0;
   for (size_t i = 0; i < declaration_order.size(); ++i) {
     place[i] = placed;
@@ -122,7 +122,7 @@ StatusOr<ModelLayout> ModelLayout::Create(std::span<const VariableSpec> declarat
   uint64_t offset = 0;
   int64_t delta_offset = 0;
   for (const Segment segment : kSegments) {
-    // A delta holds trainable and shared elements one after the other; the other segments do not travel with it.
+    // A delta holds trainable and shared elements contiguously; other segments are not part of it.
     int64_t own_offset = 0;
     int64_t& wire_offset = segment == Segment::kLocal || segment == Segment::kFrozen ? own_offset : delta_offset;
     layout.segment_offset_[static_cast<size_t>(segment)] = offset;
@@ -157,7 +157,7 @@ const Slice* ModelLayout::Find(std::string_view name) const {
   return nullptr;
 }
 
-// With lengths before texts, so that no two layouts give the same bytes.
+// Lengths precede texts, so that different layouts never hash the same bytes.
 void HashTensorHeader(std::string_view name, const TensorSpec& spec, Sha256& hash) {
   hash.UpdateU32(static_cast<uint32_t>(name.size())).Update(name);
   const std::string_view dtype = SafetensorsName(spec.dtype);
@@ -166,7 +166,7 @@ void HashTensorHeader(std::string_view name, const TensorSpec& spec, Sha256& has
   for (const int64_t dim : spec.shape.dims()) hash.UpdateU64(static_cast<uint64_t>(dim));
 }
 
-// No model without a base begins so: these bytes as a name's length are beyond every bound.
+// No model without a base starts with these bytes: read as a name's length, they exceed every limit.
 void HashBase(const std::optional<Digest>& base, Sha256& hash) {
   if (base) hash.Update("rivulet model over a base\n").Update(base->AsBytes());
 }

@@ -36,7 +36,7 @@ std::span<const std::byte> DataOf(const Model& model, const Slice& slice) {
   return model.arena().subspan(slice.offset, DataBytes(slice));
 }
 
-// What a model file begins with, up to its first tensor's data.
+// The beginning of a model file, up to its first tensor's data.
 std::string HeaderOf(const Model& model, const Digest& digest, const std::map<std::string, std::string>& metadata,
                      const ServerFlats* flats) {
   std::vector<SafetensorsEntry> entries;
@@ -57,7 +57,7 @@ std::string HeaderOf(const Model& model, const Digest& digest, const std::map<st
   all[kDigestKey] = digest.Hex();
   if (model.layout().base()) all[kBaseKey] = model.layout().base()->Hex();
   all[kSegmentsKey] = Json(segments).Dump();
-  // A layout holds only names that the format takes, and flats' are the program's own, so nothing is left that could
+  // A layout holds only names that the format accepts, and names of flats come from the program itself, so this cannot
   // fail.
   StatusOr<std::string> header = SafetensorsHeader(entries, all);
   RIVULET_CHECK(header.ok(), "{}", Message(header.status()));
@@ -79,7 +79,7 @@ std::shared_ptr<std::byte> NewArena(size_t bytes) {
   return {data, [bytes](std::byte* arena) { LargePages<std::byte>().deallocate(arena, bytes); }};
 }
 
-// A file that names no base may be of any: somebody else's adapter.
+// A file that states no base, such as a third party's adapter, is accepted for any base.
 Status CheckBase(const std::string& stated, const std::optional<Digest>& base) {
   if (stated.empty()) return absl::OkStatus();
   const std::string shown = DisplayText(stated, 64);
@@ -108,7 +108,7 @@ Model::Model(std::shared_ptr<const ModelLayout> layout, std::shared_ptr<std::byt
 
 void Model::ClearPadding() {
   const std::span<std::byte> all = arena();
-  size_t end = 0;  // of what is written, so far
+  size_t end = 0;  // end of the bytes written so far
   for (const Slice& slice : layout_->slices()) {
     std::ranges::fill(all.subspan(end, slice.offset - end), std::byte{});
     end = slice.offset + DataBytes(slice);
@@ -117,12 +117,12 @@ void Model::ClearPadding() {
 }
 
 TensorView Model::tensor(const Slice& slice) const {
-  // A view has one kind of pointer; who holds a const Model only reads through it.
+  // TensorView has no const variant; a caller with a const Model must only read through it.
   return {arena_.get() + slice.offset, slice.spec.dtype, slice.spec.shape};
 }
 
-// Of names, shapes and values in the order of declaration and not of the file: two files that differ in metadata or
-// order hold the same model, and a client that computes it from memory needs no file.
+// Hashes names, shapes and values in the order of declaration, not of the file. Files that differ only in metadata or
+// order hold the same model, and a client can compute the digest from memory.
 Digest Model::ComputeDigest() const {
   Digest digest;
   ComputeDigest(digest, [](size_t) { return true; });
@@ -130,7 +130,7 @@ Digest Model::ComputeDigest() const {
 }
 
 void Model::ComputeDigest(Digest& digest, const std::function<bool(size_t end)>& await) const {
-  constexpr size_t kStretch = 256 << 10;  // is asked for at a time
+  constexpr size_t kStretch = 256 << 10;  // bytes per await
   Sha256 hash;
   HashBase(layout_->base(), hash);
   for (const Slice* slice : PublicSlices(*layout_)) {
@@ -212,14 +212,14 @@ std::string ModelToSafetensors(const Model& model, const std::map<std::string, s
   return bytes;
 }
 
-// Every tensor must be there and no other: a file that fits by half would leave variables at zero, which trains and
-// means nothing.
+// Requires exactly the layout's tensors: accepting a partial file would leave variables at zero, and training would run
+// with meaningless results.
 StatusOr<std::shared_ptr<Model>> ModelFromSafetensors(std::shared_ptr<const ModelLayout> layout, std::string_view bytes,
                                                       Digest* digest) {
   RIVULET_ASSIGN_OR_RETURN(const SafetensorsContent content, ParseSafetensors(bytes));
   RIVULET_RETURN_IF_ERROR(CheckBase(StatedBase(content.metadata), layout->base()));
   const std::vector<const Slice*> slices = PublicSlices(*layout);
-  const bool whole = slices.size() == layout->slices().size();  // else clients' own tensors begin as zeros
+  const bool whole = slices.size() == layout->slices().size();  // if not, clients' own tensors start as zeros
   auto model = std::make_shared<Model>(std::move(layout), whole ? Model::First::kOverwritten : Model::First::kZeros);
   for (const Slice* slice : slices) {
     const SafetensorsEntry* entry = content.Find(slice->name);
@@ -248,7 +248,7 @@ StatusOr<std::shared_ptr<Model>> ModelFromSafetensors(std::shared_ptr<const Mode
   const auto stated = content.metadata.find(kDigestKey);
   if (stated == content.metadata.end() && digest == nullptr) return model;
   const Digest found = model->ComputeDigest();
-  // A file that names no base states the digest of its tensors alone.
+  // A file that states no base has the digest of its tensors alone.
   const bool alone = model->layout().base() && StatedBase(content.metadata).empty();
   const Digest held = alone && stated != content.metadata.end() ? DigestAlone(*model) : found;
   if (stated != content.metadata.end() && stated->second != held.Hex()) {

@@ -17,7 +17,7 @@ struct Scale {
   double Share(double value) const { return (value - low) / (high - low); }
 };
 
-// From the least to the greatest value, bands included, with some room where there is but one.
+// From the lowest to the highest value, bands included, with some margin if there is only one.
 Scale ScaleOf(const Chart& chart, bool of_x) {
   double low = INFINITY, high = -INFINITY;
   const auto take = [&](double value) {
@@ -52,7 +52,7 @@ std::vector<double> Ticks(const Scale& scale, int count) {
   return ticks;
 }
 
-// As wide as the room beside the axis: "34.65M" for 34,650,000.
+// Short enough for the room beside the axis: "34.65M" for 34,650,000.
 std::string TickText(double tick) {
   if (std::abs(tick) < 1e-12) return "0";
   constexpr std::pair<double, const char*> kMultiples[] = {{1e9, "G"}, {1e6, "M"}};
@@ -62,7 +62,7 @@ std::string TickText(double tick) {
   return fmt::format("{:.6g}", tick);
 }
 
-// Beside colours, for those who see none.
+// Distinguish series for the colour-blind, in addition to colours.
 const std::vector<double> kDashes[] = {{}, {6, 3}, {2, 3}, {8, 3, 2, 3}};
 constexpr ChartFrame kFrame{62, 34, 704, 300}, kFrameInPage{50, 10, 430, 200};
 constexpr double kWidth = 720, kWidthInPage = 440, kHeightInPage = 226;
@@ -109,7 +109,7 @@ Picture ChartPicture(const Chart& chart) {
     picture.Text(frame.left - 8, at_y(tick) + 4, TickText(tick), Anchor::kEnd).part = "y";
   }
   for (const double tick : Ticks(x, chart.in_page ? 6 : 8)) {
-    if (tick != std::floor(tick)) continue;  // there is no half a round
+    if (tick != std::floor(tick)) continue;  // rounds are integers
     picture.Text(at_x(tick), frame.bottom + 18, fmt::format("{:.6g}", tick), Anchor::kMiddle);
   }
   picture.Line({{frame.left, frame.top}, {frame.left, frame.bottom}, {frame.right, frame.bottom}}).opacity = 0.6;

@@ -13,8 +13,8 @@ namespace rivulet {
 
 struct ChartSeries {
   std::string label;
-  std::vector<std::pair<double, double>> points;  // by x; what is not finite is left out
-  std::vector<std::array<double, 3>> band = {};   // by x: the least and the greatest value there
+  std::vector<std::pair<double, double>> points;  // by x; values that are not finite are left out
+  std::vector<std::array<double, 3>> band = {};   // by x: the lowest and the highest value there
 };
 
 struct Chart {
@@ -24,14 +24,14 @@ struct Chart {
   bool in_page = false;
 };
 
-// Where the curves are, in points of the picture.
+// The area of the curves, in points of the picture.
 struct ChartFrame {
   double left = 0, top = 0, right = 0, bottom = 0;
 };
 ChartFrame FrameOf(const Chart& chart);
 
-// Series differ by colour and by dashes; long ones are thinned so that none of their peaks is lost. What goes by the
-// vertical axis is of the part "y" (picture.h).
+// Series differ by colour and by dashes; long ones are thinned, keeping all their peaks. Marks that depend on the
+// vertical axis have the part "y" (picture.h).
 Picture ChartPicture(const Chart& chart);
 
 // The look of the series at place `i`.

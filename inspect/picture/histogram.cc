@@ -46,7 +46,7 @@ Picture HistogramPicture(const std::string& title, std::span<const double> value
     const double from = whole ? low + static_cast<double>(bar)
                               : low + (high - low) * static_cast<double>(bar) / static_cast<double>(bars);
     const double to = low + (high - low) * static_cast<double>(bar + 1) / static_cast<double>(bars);
-    // A bar without anything can be pointed at too.
+    // An empty bar has a tooltip too.
     Mark& ground = picture.Rectangle(kHistogramLeft + step * static_cast<double>(bar), kHistogramTop, step,
                                      kHistogramBottom - kHistogramTop, kColours[0]);
     ground.opacity = 0.001;

@@ -16,7 +16,7 @@ Picture MatrixPicture(const std::string& title, int64_t classes, std::span<const
   Picture picture{.width = left + std::max(side, 300.0) + 20, .height = top + side + 20, .label = title, .marks = {}};
   picture.Text(left, 20, title, Anchor::kStart, 14).bold = true;
   picture.Text(left, 38, "down: the label; across: the prediction");
-  // A mark every so many classes, so that their names do not touch.
+  // A mark per several classes, so that their names do not touch.
   const int64_t step = with_numbers ? 1 : static_cast<int64_t>(std::ceil(24 / cell));
   for (int64_t row = 0; row < classes; ++row) {
     const double y = top + cell * static_cast<double>(row);
@@ -26,7 +26,7 @@ Picture MatrixPicture(const std::string& title, int64_t classes, std::span<const
       picture.Text(left - 8, y + cell / 2 + 4,
                    names.empty() ? fmt::format("{}", row) : fmt::format("{} {}", NameOrNumber(names, row), row),
                    Anchor::kEnd);
-      // Names are wider than cells: across are numbers.
+      // Names are wider than cells, so columns have numbers.
       picture.Text(left + cell * (static_cast<double>(row) + 0.5), top - 6, fmt::format("{}", row), Anchor::kMiddle);
     }
     for (int64_t column = 0; column < classes; ++column) {
@@ -34,7 +34,7 @@ Picture MatrixPicture(const std::string& title, int64_t classes, std::span<const
       if (count == 0) continue;
       const double share = static_cast<double>(count) / static_cast<double>(of_row);
       const double x = left + cell * static_cast<double>(column);
-      // The root shows one wrong in a hundred still.
+      // With the square root, one error in a hundred is still visible.
       Mark& square = picture.Rectangle(x, y, cell, cell, row == column ? kColours[0] : kColours[1]);
       square.opacity = 0.1 + 0.9 * std::sqrt(share);
       square.title = fmt::format("{} taken for {}: {} of {}", NameOrNumber(names, row), NameOrNumber(names, column),

@@ -9,8 +9,8 @@
 
 namespace rivulet {
 
-// A confusion matrix: `counts` has `classes` rows, one for each label, of what its examples were taken for. Up to 20
-// classes have their numbers in it. `names`: of the classes, else they are called by their numbers.
+// A confusion matrix: `counts` has `classes` rows, one per label, with the counts of its predictions. Up to 20 classes
+// have their numbers in it. `names`: of the classes, else they are called by their numbers.
 Picture MatrixPicture(const std::string& title, int64_t classes, std::span<const int64_t> counts,
                       std::span<const std::string> names = {});
 

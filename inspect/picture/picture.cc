@@ -7,7 +7,7 @@
 namespace rivulet {
 namespace {
 
-// What is no UTF-8 as question marks: names and reasons come from clients, and a page with such bytes is none.
+// Replaces invalid UTF-8 by question marks: names and reasons come from clients, and would make a page invalid.
 std::string MendedUtf8(std::string_view bytes) {
   std::string text;
   for (size_t at = 0; at < bytes.size();) {
@@ -83,7 +83,7 @@ std::string XmlText(std::string_view bytes) {
       case '\'':
         out += "&#39;";
         break;
-      default:  // what XML has no character for
+      default:  // characters that XML does not allow
         out += static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t' ? ' ' : c;
     }
   }
@@ -145,7 +145,7 @@ std::string PictureSvg(const Picture& picture, bool alone) {
   if (alone)
     svg += fmt::format("<rect width=\"{:.0f}\" height=\"{:.0f}\" fill=\"#ffffff\"/>\n", picture.width, picture.height);
   for (const Mark& mark : picture.marks) {
-    std::string element = MarkSvg(mark, ink);  // without what ends its last tag
+    std::string element = MarkSvg(mark, ink);  // without the end of its last tag
     if (!alone && !mark.part.empty()) element.insert(element.find(' '), fmt::format(" class=\"{}\"", mark.part));
     std::string whole = element + (mark.kind == Mark::Kind::kText ? ">" : "/>");
     if (!mark.title.empty()) whole = fmt::format("<title>{}</title>{}", XmlText(mark.title), whole);

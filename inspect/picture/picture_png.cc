@@ -15,7 +15,7 @@ namespace rivulet {
 namespace {
 
 constexpr double kMostPixels = 64e6;
-// Of a text's height: that of its capitals, and how broad its strokes are.
+// Fractions of a text's height: the height of capitals, and the widths of strokes.
 constexpr double kCapitals = 0.72, kStroke = 0.095, kBoldStroke = 0.15;
 
 struct Colour {
@@ -29,14 +29,14 @@ Colour ColourOf(const std::string& text) {
 
 using Point = std::pair<double, double>;
 
-// How much of a pixel a shape covers is guessed from how far its centre lies from the shape's edge: exact for long
-// straight edges, and good to the eye for all. Shapes cover what was there before them.
+// The covered part of a pixel is estimated from the distance between its centre and the shape's edge: exact for long
+// straight edges, and good enough to the eye for all. Later shapes cover earlier ones.
 class Raster {
  public:
   Raster(size_t width, size_t height)
       : width_(width), height_(height), pixels_(width * height * 3, 255), covered_(width * height) {}
 
-  // All of `lines` as one stroke: where they cross or meet nothing is covered twice.
+  // Draws all of `lines` as one stroke: where they cross or meet, no pixel is covered twice.
   void Strokes(const std::vector<std::vector<Point>>& lines, double breadth, const Colour& colour, double opacity) {
     touched_.clear();
     for (const auto& line : lines) {
@@ -57,7 +57,7 @@ class Raster {
     }
   }
 
-  // What lies within an odd number of the edges between neighbouring corners, looked at on kLines lines a pixel.
+  // Fills the area by the even-odd rule, sampled on kLines lines per pixel.
   void Area(const std::vector<Point>& corners, const Colour& colour, double opacity) {
     constexpr int kLines = 4;
     std::vector<double> row(width_), crossings;
@@ -122,11 +122,11 @@ class Raster {
 
   const size_t width_, height_;
   std::vector<uint8_t> pixels_;  // rows of red, green, blue
-  std::vector<float> covered_;   // by the stroke that is being drawn
+  std::vector<float> covered_;   // by the current stroke
   std::vector<size_t> touched_;
 };
 
-// Cut into the strokes between its gaps.
+// The strokes of a dashed line.
 std::vector<std::vector<Point>> Dashed(const std::vector<Point>& line, const std::vector<double>& dash) {
   std::vector<std::vector<Point>> strokes;
   size_t part = 0;

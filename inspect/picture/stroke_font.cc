@@ -6,8 +6,8 @@
 namespace rivulet {
 namespace {
 
-// A glyph's strokes, one after the other with a space between, as pairs of digits: x from its left side, y from two
-// units below the baseline. Capitals are six high, small letters four.
+// A glyph's strokes, separated by spaces, as pairs of digits: x from its left side, y from two units below the
+// baseline. Capitals have height six, small letters four.
 constexpr std::array<const char*, 95> kGlyphs = {
     "",                                    // space
     "0804 02",                             // !

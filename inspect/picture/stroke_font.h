@@ -12,7 +12,7 @@ struct StrokedText {
   double width = 0;
   std::vector<std::vector<std::pair<double, double>>> strokes;
 };
-// What has no strokes here, every character beyond ASCII for one, is drawn as a question mark.
+// Characters without strokes, such as all beyond ASCII, are drawn as question marks.
 StrokedText StrokesOf(std::string_view text);
 
 }  // namespace rivulet

@@ -1,4 +1,4 @@
-// A step added to every value: from -amount for the first group to amount for the last; of one group none.
+// Adds a step to every value: from -amount for the first group to amount for the last; a single group has none.
 #include "setup/feature_shifts/shift.h"
 
 namespace rivulet {

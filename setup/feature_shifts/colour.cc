@@ -1,4 +1,4 @@
-// The channels red, green and blue each times 1 - amount · u, with u uniform on [0, 1) and the group's own.
+// Multiplies red, green and blue by 1 - amount · u each, with u uniform on [0, 1) and drawn per group.
 #include "setup/feature_shifts/shift.h"
 
 namespace rivulet {

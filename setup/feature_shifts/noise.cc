@@ -1,5 +1,5 @@
-// Normal draws added, another for each value of each example: of variance amount · (g + 1) / G for group g of G (Li et
-// al. 2022, arXiv:2102.02079, section III-B).
+// Adds normal draws, separate ones for each value of each example, of variance amount · (g + 1) / G for group g of G
+// (Li et al. 2022, arXiv:2102.02079, section III-B).
 #include <cmath>
 
 #include "setup/feature_shifts/shift.h"

@@ -13,7 +13,7 @@ namespace {
 
 constexpr char kFeatureShift[] = "feature shift";
 
-// Made at first use and never destroyed, as registrations of other files run before main in an order that nobody knows.
+// Made at first use and never destroyed, because registrations in other files run before main in an unknown order.
 std::map<std::string, FeatureShiftKind, std::less<>>& FeatureShifts() {
   static auto* const kinds = new std::map<std::string, FeatureShiftKind, std::less<>>;
   return *kinds;

@@ -1,6 +1,6 @@
-// Images turned about their middle (rotated MNIST): group g of G by amount · g / G degrees, counter-clockwise,
-// interpolated bilinearly, with zeros where there is nothing. Ghosh et al. 2020 turn by 0, 90, 180 and 270 degrees,
-// which is 360 and 4 groups.
+// Rotates images about their centre (rotated MNIST): group g of G by amount · g / G degrees, counter-clockwise, with
+// bilinear interpolation and zeros outside the image. Ghosh et al. 2020 rotate by 0, 90, 180 and 270 degrees, which is
+// 360 with 4 groups.
 #include <cmath>
 #include <numbers>
 #include <utility>
@@ -17,7 +17,7 @@ struct Image {
   int64_t height = 0, width = 0, channels = 0;
 };
 
-// Sine and cosine of whole quarters are exact, so that they only move pixels.
+// Sine and cosine of multiples of 90 degrees are exact, so these only move pixels.
 std::pair<double, double> SineAndCosine(double degrees) {
   const double quarters = degrees / 90;
   if (quarters == std::floor(quarters)) {
@@ -42,7 +42,7 @@ class Rotation : public ShiftLaw {
     size_t at = 0;
     for (int64_t row = 0; row < image_.height; ++row) {
       for (int64_t column = 0; column < image_.width; ++column) {
-        // Rows count downwards, so that turning back clockwise is this.
+        // Rows count downwards, so this is the inverse (clockwise) rotation.
         const double y = static_cast<double>(row) - middle_y, x = static_cast<double>(column) - middle_x;
         const double from_y = sine * x + cosine * y + middle_y, from_x = cosine * x - sine * y + middle_x;
         for (int64_t channel = 0; channel < image_.channels; ++channel)

@@ -25,16 +25,16 @@ struct ShiftRequest {
   const Settings& settings;    // the law's own options
   int64_t groups;              // at least 1
   const std::string& feature;  // of the examples
-  const ModelInput& input;     // that it feeds: pixels or floats
+  const ModelInput& input;     // the input it feeds: pixels or floats
   uint64_t seed;
 };
 
-// Immutable, thread-safe.
+// A transformation of a client's features. Immutable, thread-safe.
 class ShiftLaw {
  public:
   virtual ~ShiftLaw() = default;
-  // Changes the values of one example, bytes taken as byte / 255, as they are for a client of `group` = 0 .. groups
-  // - 1.
+  // Changes the values of one example, bytes as byte / 255, to those that a client of `group` = 0 .. groups - 1
+  // has.
   virtual void Apply(int64_t group, int64_t example, std::span<float> values) const = 0;
 };
 
@@ -42,26 +42,26 @@ struct FeatureShiftKind {
   std::string name;
   std::string doc;  // completes "`name` …" in the reference: "turns images (rotated MNIST)"
   std::vector<Setting> settings = {};
-  // INVALID_ARGUMENT: an input that the law does not fit.
+  // INVALID_ARGUMENT: an input that does not fit the law.
   StatusOr<std::unique_ptr<ShiftLaw>> (*create)(const ShiftRequest& request) = nullptr;
-  // "rotation by 0 to 270 degrees": what clients see, for a person.
+  // "rotation by 0 to 270 degrees": the visible effect, for people.
   std::string (*text)(const Settings& settings, int64_t groups) = nullptr;
 };
 
-// INVALID_ARGUMENT names the kinds and the nearest.
+// INVALID_ARGUMENT lists the kinds and the nearest.
 StatusOr<const FeatureShiftKind*> FindFeatureShift(const std::string& name);
 
-// Registers the table ("feature shift", name) too. A check fails where two have one name.
+// Registers the table ("feature shift", name) too. A check fails if two have one name.
 struct FeatureShiftRegistration {
   explicit FeatureShiftRegistration(FeatureShiftKind kind);
 };
 #define RIVULET_FEATURE_SHIFT(variable, ...) \
   [[maybe_unused]] static const ::rivulet::FeatureShiftRegistration variable(::rivulet::FeatureShiftKind __VA_ARGS__)
 
-// The option "amount", by which every law says how far it reaches.
+// The option "amount", the strength of every law.
 Setting ShiftAmount(double usual, double most, std::string doc, std::string example);
 
-// Draws of an example, or of a group, that no other shares.
+// Random draws for one example or one group alone.
 Draws ShiftDraws(uint64_t seed, int64_t which);
 
 // INVALID_ARGUMENT: the input is no image [height, width, channels]; `does` completes "data.shift.kind = … …".

@@ -20,7 +20,7 @@ namespace rivulet {
 struct GeneratorRequest {
   const Settings& settings;  // the generator's own options
   FileSystem& files;
-  std::string train, test;  // TFRecord files to be written; "": not that one
+  std::string train, test;  // paths of the TFRecord files; "": that one is not written
   const DataProgress& progress;
 };
 
@@ -28,14 +28,14 @@ struct Generator {
   std::string name;
   std::string doc;  // completes "`name`: …" in the reference
   std::vector<Setting> settings = {};
-  // Writes the files, both complete under their names or neither changed. The same options give the same bytes.
+  // Writes the files: both complete under their names, or neither changed. The same options give the same bytes.
   Status (*write)(const GeneratorRequest& request) = nullptr;
 };
 
-// INVALID_ARGUMENT names the kinds and the nearest.
+// INVALID_ARGUMENT lists the kinds and the nearest.
 StatusOr<const Generator*> FindGenerator(const std::string& name);
 
-// Registers the table ("generator", name) too. A check fails where two have one name.
+// Registers the table ("generator", name) too. A check fails if two have one name.
 struct GeneratorRegistration {
   explicit GeneratorRegistration(Generator generator);
 };

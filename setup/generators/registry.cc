@@ -12,7 +12,7 @@ namespace {
 
 constexpr char kGenerator[] = "generator";
 
-// Made at first use and never destroyed, as registrations of other files run before main in an order that nobody knows.
+// Made at first use and never destroyed, because registrations in other files run before main in an unknown order.
 std::map<std::string, Generator, std::less<>>& Generators() {
   static auto* const generators = new std::map<std::string, Generator, std::less<>>;
   return *generators;

@@ -1,4 +1,4 @@
-// A client of every value of a feature: writers, speakers, hospitals.
+// One client for every value of a feature: writers, speakers, hospitals.
 #include <algorithm>
 #include <numeric>
 
@@ -25,8 +25,8 @@ std::string FileNameOf(std::string_view key) {
   return id;
 }
 
-// Keys of all examples, one after the other; sorting their numbers by key, and where keys are equal by number, gives
-// each client's examples side by side and in their order.
+// The keys of all examples, one after the other. Sorting the examples' numbers by key, and by number if keys are equal,
+// gives each client's examples together and in order.
 StatusOr<Shares> PartitionByKey(const PartitionRequest& request) {
   const auto& [data, clients, settings, given, label_feature, seed] = request;
   const std::string& feature = settings.text("key");
@@ -59,7 +59,7 @@ StatusOr<Shares> PartitionByKey(const PartitionRequest& request) {
     const int order = key(a).compare(key(b));
     return order != 0 ? order < 0 : a < b;
   });
-  // A name need not stand where its key does: '%' is before what it stands for, or behind.
+  // Names may sort differently from keys: '%' comes before or after the character that it replaces.
   struct Group {
     std::string name;
     uint64_t begin, end;

@@ -22,7 +22,7 @@ LabelAssignment DealSizes(const std::vector<std::vector<uint32_t>>& piles, int64
 
 Shares DealByLabel(const std::vector<std::vector<uint32_t>>& piles, LabelAssignment assignment, const LabelLaw& law) {
   std::vector<uint32_t> examples(assignment.ends.empty() ? 0 : assignment.ends.back());
-  std::vector<uint64_t> next(assignment.ends.size());  // where a client's next example goes
+  std::vector<uint64_t> next(assignment.ends.size());  // position of a client's next example
   for (size_t client = 1; client < next.size(); ++client) next[client] = assignment.ends[client - 1];
   for (size_t label = 0; label < piles.size(); ++label) {
     const std::vector<uint32_t>& pile = piles[label];

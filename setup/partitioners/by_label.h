@@ -8,18 +8,18 @@
 
 namespace rivulet {
 
-// Which clients get how much of a label, by its place among the labels in increasing order. Called anew for each pass.
+// The clients' shares of a label, by the label's place in increasing order. Called again for each pass.
 using LabelLaw = std::function<Proportions(size_t label)>;
 
 struct LabelAssignment {
   std::vector<uint64_t> ends;  // of each client's part
-  int64_t smallest = 0;        // the client with the fewest examples, and how many
+  int64_t smallest = 0;        // the client with the fewest examples, and their number
   uint64_t fewest = 0;
 };
 
-// How much each client gets when the piles are cut by `law`.
+// The number of examples of each client if `law` divides the piles.
 LabelAssignment DealSizes(const std::vector<std::vector<uint32_t>>& piles, int64_t clients, const LabelLaw& law);
-// The shares: each client's examples stand label by label. Holds 8 bytes a client beside them.
+// The shares, each client's examples sorted by label. Holds 8 bytes per client beside them.
 Shares DealByLabel(const std::vector<std::vector<uint32_t>>& piles, LabelAssignment assignment, const LabelLaw& law);
 
 }  // namespace rivulet

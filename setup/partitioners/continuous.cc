@@ -1,6 +1,6 @@
-// Sorted by a number that each example has, blended with noise, and cut: the score of an example is
-// strictness × its standardised value + (1 - strictness) × a standard normal draw (ContinuousPartitioner in Flower). So
-// 1 sorts and 0 shuffles.
+// Sorts by a number that each example has, blended with noise, and cuts: the score of an example is strictness × its
+// standardised value + (1 - strictness) × a standard normal draw (ContinuousPartitioner in Flower). So 1 sorts and 0
+// shuffles.
 #include <algorithm>
 #include <cmath>
 #include <numeric>

@@ -30,7 +30,7 @@ StatusOr<Shares> PartitionDirichlet(const PartitionRequest& request) {
       double total = 0;
       for (size_t label = 0; label < piles.size(); ++label) total += piles[label].empty() ? 0 : weights[label];
       if (!(total > 0)) {
-        // What this client wants is gone: it takes what is left in proportion to how much of it there is.
+        // The labels that this client wants are used up: it draws from the rest in proportion to their numbers.
         for (size_t label = 0; label < piles.size(); ++label) weights[label] = static_cast<double>(piles[label].size());
         continue;
       }
@@ -38,7 +38,7 @@ StatusOr<Shares> PartitionDirichlet(const PartitionRequest& request) {
       size_t chosen = piles.size();
       for (size_t label = 0; label < piles.size(); ++label) {
         if (piles[label].empty() || weights[label] == 0) continue;
-        chosen = label;  // the last candidate also takes what rounding leaves over
+        chosen = label;  // the last candidate also takes the remainder of rounding
         at -= weights[label];
         if (at < 0) break;
       }

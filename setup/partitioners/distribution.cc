@@ -1,6 +1,6 @@
-// How much of each label goes to each client, as a matrix in a file says: a row a client, a column a label in
-// increasing order. Each label's examples are divided in proportion to its column, so that all are used whatever the
-// column adds up to; Flower's DistributionPartitioner with rescaling divides a label so.
+// Shares of labels from a matrix in a file: one row per client, one column per label in increasing order. Each label's
+// examples are divided in proportion to its column, so all are used, whatever the column's sum. Flower's
+// DistributionPartitioner with rescaling divides a label in the same way.
 #include <charconv>
 #include <cmath>
 

@@ -1,11 +1,11 @@
-// Shuffled and dealt.
+// Shuffles and deals.
 #include "setup/partitioners/partitioner.h"
 #include "setup/partitioners/sizes.h"
 
 namespace rivulet {
 namespace {
 
-// What is dealt is the arena: it is cut where it lies.
+// The shuffled indices are the arena itself: it is cut in place.
 StatusOr<Shares> PartitionIid(const PartitionRequest& request) {
   Draws draws = PartitionDraws(request.seed, PartitionOp::kDealExamples);
   std::vector<uint32_t> order = Permutation(draws, static_cast<uint32_t>(request.data.size()));

@@ -1,7 +1,7 @@
-// Each label is divided over the clients in proportions drawn from Dirichlet(alpha) (Yurochkin et al., "Bayesian
+// Divides each label over the clients in proportions drawn from Dirichlet(alpha) (Yurochkin et al., "Bayesian
 // Nonparametric Federated Learning of Neural Networks", ICML 2019; "noniid-labeldir" in Li et al., "Federated Learning
 // on Non-IID Data Silos: An Experimental Study", ICDE 2022; DirichletPartitioner in Flower). Clients differ in labels
-// and in size. As there, all is drawn again while a client would get fewer than min_examples.
+// and in size. As in these papers, all is drawn again while a client would get fewer than min_examples.
 #include <algorithm>
 
 #include "setup/partitioners/by_label.h"
@@ -10,7 +10,7 @@ namespace rivulet {
 namespace {
 
 constexpr uint32_t kAttempts = 100;
-constexpr int64_t kMaxWeights = 200'000'000;  // drawn in all, some seconds' worth
+constexpr int64_t kMaxWeights = 200'000'000;  // draws in total, for some seconds
 
 StatusOr<Shares> PartitionLabelDirichlet(const PartitionRequest& request) {
   const auto& [data, clients, settings, given, label_feature, seed] = request;

@@ -21,12 +21,12 @@
 
 namespace rivulet {
 
-// Already checked: 1 example at least, as many as clients, and no more than 2^32 - 1.
+// Already checked: at least 1 example, as many examples as clients, and at most 2^32 - 1.
 struct PartitionRequest {
   const Dataset& data;
-  int64_t clients;             // 0: as many as the data has, of a partitioner with the trait kCountsClients
+  int64_t clients;             // 0: determined by the data, for a partitioner with the trait kCountsClients
   const Settings& settings;    // the partitioner's own options
-  const SettingValues& given;  // options that are given, for the pieces that its own choose
+  const SettingValues& given;  // the given options, for the pieces that its own ones choose
   const std::string& label_feature;
   uint64_t seed;
 };
@@ -41,20 +41,20 @@ struct Partitioner {
   std::vector<std::string> traits = {};
 };
 
-// INVALID_ARGUMENT names the kinds and the nearest.
+// INVALID_ARGUMENT lists the kinds and the nearest.
 StatusOr<const Partitioner*> FindPartitioner(const std::string& name);
 
-// Registers the table ("partitioner", name) too. A check fails where two have one name.
+// Registers the table ("partitioner", name) too. A check fails if two have one name.
 struct PartitionerRegistration {
   explicit PartitionerRegistration(Partitioner partitioner);
 };
 #define RIVULET_PARTITIONER(variable, ...) \
   [[maybe_unused]] static const ::rivulet::PartitionerRegistration variable(::rivulet::Partitioner __VA_ARGS__)
 
-// The option "alpha" of those that draw from a Dirichlet distribution.
+// The option "alpha" of partitioners that draw from a Dirichlet distribution.
 Setting AlphaSetting();
 
-// One stream, split by what is drawn, so that no kind depends on how many draws another needs.
+// Substreams of one stream, by purpose, so that no kind depends on the number of another's draws.
 enum class PartitionOp : uint32_t {
   kDealExamples = 0,
   kDealShards = 1,
@@ -65,11 +65,11 @@ enum class PartitionOp : uint32_t {
   kClasses = 6,
   kScores = 7,
   kHoldOut = 8,
-  kLabelShares = 1024,  // and on, one for each label and attempt
+  kLabelShares = 1024,  // and higher values, one for each label and attempt
 };
 Draws PartitionDraws(uint64_t seed, PartitionOp op, uint32_t further = 0);
 
-// Where part `i` of `parts` begins when `n` things are cut as evenly as whole numbers allow.
+// Where part `i` of `parts` begins if `n` things are divided as evenly as whole numbers allow.
 int64_t EvenCut(int64_t n, int64_t i, int64_t parts);
 
 // The label of every example. Errors name file, record and byte.

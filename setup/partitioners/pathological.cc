@@ -1,8 +1,8 @@
 // Each client has a fixed number of labels: client i has label i modulo their number and others drawn at random; each
-// label's examples are divided evenly among those that have it ("#C = k" in Li et al., "Federated Learning on Non-IID
-// Data Silos: An Experimental Study", ICDE 2022; PathologicalPartitioner in Flower with class_assignment_mode =
-// "first-deterministic"). There labels that nobody has are left out; here fewer clients than labels have labels i, i +
-// clients, i + 2 × clients, … first, so that none is where that can be.
+// label's examples are divided evenly among its clients ("#C = k" in Li et al., "Federated Learning on Non-IID Data
+// Silos: An Experimental Study", ICDE 2022; PathologicalPartitioner in Flower with class_assignment_mode =
+// "first-deterministic"). These omit labels without a client. Here, if clients are fewer than labels, client i has
+// labels i, i + clients, i + 2 × clients, … first, so that as few as possible are omitted.
 #include <algorithm>
 #include <numeric>
 
@@ -11,7 +11,7 @@
 namespace rivulet {
 namespace {
 
-// Calls visit(client, labels) for every client. The labels are drawn again in each pass and never held.
+// Calls visit(client, labels) for every client. The labels are drawn again in each pass and never stored.
 template <typename Visit>
 void ForEachClientsLabels(const PartitionRequest& request, size_t labels, const Visit& visit) {
   const auto wanted = static_cast<size_t>(request.settings.integer("labels_per_client"));
@@ -60,7 +60,7 @@ StatusOr<Shares> PartitionPathological(const PartitionRequest& request) {
   std::vector<uint64_t> ends(static_cast<size_t>(clients));
   std::vector<uint32_t> examples;
   examples.reserve(labels.size());
-  std::vector<int64_t> taken(piles.size());  // parts of each label
+  std::vector<int64_t> taken(piles.size());  // used parts of each label
   ForEachClientsLabels(request, piles.size(), [&](size_t client, std::span<const uint32_t> mine) {
     for (const uint32_t label : mine) {
       const auto count = static_cast<int64_t>(piles[label].size());

@@ -24,7 +24,7 @@ void Proportions::Cut(uint64_t n, const std::function<void(int64_t, uint64_t, ui
   for (int64_t client = 0; client < clients_; ++client) {
     const double weight = any() ? math::Exp(log_weight_(client, draws) - largest_) : 0;
     sum += weight;
-    // Rounded and not cut off, so that a proportion that is a whole number but for its last bit stays one.
+    // Rounded, not truncated, so that a proportion that is whole except for its last bit stays whole.
     const double share = any() ? std::floor(static_cast<double>(n) * (sum / total_) + 0.5) : 0;
     const uint64_t end = client + 1 == clients_ ? n : std::min(n, static_cast<uint64_t>(share));
     visit(client, begin, end);

@@ -13,18 +13,18 @@ class Proportions {
  public:
   // The logarithm of a client's weight, -infinity for none; drawn from `draws` in order of the clients.
   using LogWeight = std::function<double(int64_t client, Draws& draws)>;
-  // Goes through the weights twice. `draws` is where their stream begins.
+  // Computes the weights twice. `draws` is at the start of their stream.
   Proportions(int64_t clients, const Draws& draws, LogWeight log_weight);
   bool any() const { return total_ > 0; }  // a weight above 0
-  // Visits every client with the part [begin, end) of 0 .. n - 1 that is its own. Parts follow each other; each is off
-  // its proportion by less than one, and the last ends at n. With no weight above 0 all is the last client's.
+  // Visits every client with its part [begin, end) of 0 .. n - 1. Parts follow one another; each differs from its
+  // proportion by less than one, and the last ends at n. Without a weight above 0 the last client gets all.
   void Cut(uint64_t n, const std::function<void(int64_t client, uint64_t begin, uint64_t end)>& visit) const;
 
  private:
   const int64_t clients_;
   const Draws draws_;
   const LogWeight log_weight_;
-  double largest_ = 0;  // weights are taken relative to it, as they may all be below the smallest double
+  double largest_ = 0;  // weights are relative to it, since all may be below the smallest double
   double total_ = 0;
 };
 

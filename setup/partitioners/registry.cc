@@ -12,7 +12,7 @@ namespace {
 
 constexpr char kPartitioner[] = "partitioner";
 
-// Made at first use and never destroyed, as registrations of other files run before main in an order that nobody knows.
+// Made at first use and never destroyed, because registrations in other files run before main in an unknown order.
 std::map<std::string, Partitioner, std::less<>>& Partitioners() {
   static auto* const partitioners = new std::map<std::string, Partitioner, std::less<>>;
   return *partitioners;

@@ -1,4 +1,4 @@
-// Sorted by label and cut: a few cuts to each client (McMahan et al., "Communication-Efficient Learning of Deep
+// Sorts by label and cuts into shards, a few for each client (McMahan et al., "Communication-Efficient Learning of Deep
 // Networks from Decentralized Data", AISTATS 2017).
 #include <algorithm>
 #include <numeric>

@@ -15,18 +15,18 @@
 
 namespace rivulet {
 
-// Immutable.
+// Examples of each client. Immutable.
 class Shares {
  public:
-  // Of "client-00000", "client-00001", …: client i holds `examples` from ends[i - 1], or 0, up to ends[i].
+  // The shares of "client-00000", "client-00001", …: client i has `examples` from ends[i - 1], or 0, up to ends[i].
   static Shares OfNumbered(std::vector<uint64_t> ends, std::vector<uint32_t> examples);
-  // Of these names, likewise. INVALID_ARGUMENT: they are not in byte order, or one is there twice.
+  // The same with these names. INVALID_ARGUMENT: they are not in byte order, or one occurs twice.
   static StatusOr<Shares> OfNamed(std::vector<std::string> names, std::vector<uint64_t> ends,
                                   std::vector<uint32_t> examples);
 
   int64_t size() const { return static_cast<int64_t>(ends_.size()); }                          // clients
-  int64_t examples() const { return ends_.empty() ? 0 : static_cast<int64_t>(ends_.back()); }  // of all of them
-  bool numbered() const { return numbered_; }                                                  // of OfNumbered
+  int64_t examples() const { return ends_.empty() ? 0 : static_cast<int64_t>(ends_.back()); }  // of all clients
+  bool numbered() const { return numbered_; }                                                  // made by OfNumbered
   // Clients are 0 .. size() - 1: by number, or in byte order of their names.
   std::string NameAt(int64_t client) const;
   // Indices into the data set, in the client's order.
@@ -37,7 +37,7 @@ class Shares {
 
  private:
   std::shared_ptr<Population> population_;
-  bool numbered_ = true;  // else clients stand as in the population
+  bool numbered_ = true;  // else clients are in the population's order
   std::vector<uint64_t> ends_;
   std::vector<uint32_t> examples_;
 };

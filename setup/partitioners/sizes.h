@@ -5,14 +5,14 @@
 
 namespace rivulet {
 
-// The option "sizes" of a partitioner whose sizes are open, and what it chooses: a "law of sizes" with options of its
-// own.
+// The option "sizes" of a partitioner with free sizes, and the pieces it chooses: a "law of sizes" with its own
+// options.
 Setting SizesSetting();
 std::map<std::string, std::string, std::less<>> ChoosesSizes();
 
-// Where each client's part ends, by data.partition.sizes, of a partitioner with that option. Every client gets one
-// example; the others are shared out in proportion to a weight w of client i = 0 .. clients - 1, rounded so that they
-// add up:
+// The end of each client's part, by data.partition.sizes, for a partitioner with that option. Every client gets one
+// example; the others are divided in proportion to a weight w of client i = 0 .. clients - 1, rounded so that they add
+// up:
 //   even          w = 1, and sizes differ by one example at most
 //   linear        w = i + 1
 //   square        w = (i + 1)²

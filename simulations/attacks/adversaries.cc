@@ -10,10 +10,10 @@
 namespace rivulet {
 namespace {
 
-// Tasks of an asynchronous run start from several models at a time.
+// Tasks of an asynchronous run start from several models at the same time.
 constexpr size_t kModels = 16;
 
-// A data set of which each example has been through Attack::Poison.
+// A data set with every example changed by Attack::Poison.
 class PoisonedDataset final : public Dataset {
  public:
   PoisonedDataset(std::shared_ptr<const Dataset> dataset, const Attack& attack, const StreamKey& stream)
@@ -65,7 +65,7 @@ StatusOr<std::unique_ptr<const Adversaries>> Adversaries::Create(const Scenario&
     if (i < made->attack_->colluders()) made->colluders_.push_back(shares->NameAt(client));
   }
   if (made->attack_->poisons_data()) {
-    // Another stream than that of who attacks.
+    // A separate stream from that of the choice of attackers.
     made->poisoned_ = std::make_shared<PoisonedDataset>(std::move(dataset), *made->attack_,
                                                         StreamFor(made->seed_, "", Purpose::kAttack, 1));
   }
@@ -92,8 +92,8 @@ Status Adversaries::Change(const Task& task, const TrainFn& train, std::vector<f
   return attack_->Change(values, Draws(stream, 0), [&] { return BenignUpdatesFor(task, train); });
 }
 
-// The colluders train as if each were drawn for this model for the first time: who of them was drawn, and who came
-// first, cannot change what all of them know.
+// The colluders train as if each were drawn for this model for the first time. So their shared estimate does not depend
+// on which of them was drawn, or in which order.
 StatusOr<Adversaries::Benign> Adversaries::BenignUpdatesFor(const Task& task, const TrainFn& train) const {
   const NamedBlob* const model = task.input("model");
   if (model == nullptr) return InvalidArgument("task {} names no model to start from", task.id);

@@ -18,13 +18,13 @@
 
 namespace rivulet {
 
-// Of a scenario with an attack, on what its model is fed with. Errors as Attack::Create.
+// The attack of a scenario, for its model's features. Errors as Attack::Create.
 StatusOr<std::unique_ptr<const Attack>> AttackOf(const Scenario& scenario);
 
 class Adversaries final : public ClientData, public UpdateAttack {
  public:
-  // Of a scenario with an attack. Errors as Attack::Create; FAILED_PRECONDITION: attackers who work together train for
-  // others too, which cannot be where `keeps_state`, as clients keep something from task to task.
+  // For a scenario with an attack. Errors as Attack::Create; FAILED_PRECONDITION: colluding attackers train for others
+  // too, which is impossible with `keeps_state`, because clients keep state between tasks.
   static StatusOr<std::unique_ptr<const Adversaries>> Create(const Scenario& scenario, bool keeps_state,
                                                              std::shared_ptr<const Dataset> dataset,
                                                              std::shared_ptr<const Shares> shares);
@@ -44,12 +44,12 @@ class Adversaries final : public ClientData, public UpdateAttack {
 
   const SharedData data_;
   const std::shared_ptr<const Shares> shares_;
-  std::shared_ptr<const Dataset> poisoned_;  // null: an attacker's data is as it was
+  std::shared_ptr<const Dataset> poisoned_;  // null: attackers' data are unchanged
   std::unique_ptr<const Attack> attack_;
   uint64_t seed_ = 0;
   std::vector<bool> attackers_;         // by client
-  std::vector<std::string> colluders_;  // in the order in which they were drawn
-  // Held while an estimate is made: other attackers wait for it. Of the last models alone.
+  std::vector<std::string> colluders_;  // in the order of the draw
+  // Held while an estimate is made: other attackers wait for it. For the most recent models alone.
   mutable Mutex mutex_;
   mutable std::vector<std::pair<Digest, Benign>> benign_ GUARDED_BY(mutex_);
 };

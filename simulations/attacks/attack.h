@@ -19,16 +19,16 @@
 
 namespace rivulet {
 
-// Mean and deviation, by value, of the attackers' benign updates: the knowledge of colluding attackers about all
+// Mean and deviation, by value, of the attackers' benign updates: the colluding attackers' estimate of all
 // updates.
 struct BenignUpdates {
   std::vector<double> mean, deviation;
 };
 
-// Immutable, so thread-safe.
+// An attack with its settings. Immutable, so thread-safe.
 class Attack {
  public:
-  // Of the attackers' data.
+  // Names of the data's features.
   struct Features {
     std::string image = "image", label = "label";
   };
@@ -36,29 +36,29 @@ class Attack {
 
   virtual ~Attack() = default;
 
-  // Whether Poison is to be called.
+  // Whether Poison must be called.
   virtual bool poisons_data() const { return false; }
-  // `example` is a serialized tf.train.Example; `draws` are its own, the same whenever it is read. INVALID_ARGUMENT: an
-  // example that the attack cannot be made on.
+  // `example` is a serialized tf.train.Example; `draws` belong to it, and are the same at every read. INVALID_ARGUMENT:
+  // the attack cannot change this example.
   virtual Status Poison(std::string& example, Draws draws) const;
 
-  // Whether Show is to be called: there is something that the model is taught to do where it is shown.
+  // Whether Show must be called: the attack teaches the model a behaviour that Show can test.
   virtual bool shows() const { return false; }
-  // Turns a test example into the attacker's input, with the label that the attacker wants; draws nothing. False: the
-  // example is left out, because it has that label already. Errors as Poison.
+  // Turns a test example into the attacker's input, with the attacker's wanted label; draws nothing. False: the example
+  // is left out, because it already has that label. Errors as Poison.
   virtual StatusOr<bool> Show(std::string& example) const;
 
-  // Whether Change is to be called.
+  // Whether Change must be called.
   virtual bool changes_updates() const { return false; }
-  // Whether the draws of Change are the client's alone, the same in every task (canary.h), and not the task's.
+  // Whether the draws of Change depend on the client alone, the same in every task (canary.h), not on the task.
   virtual bool keeps_to_client() const { return false; }
-  // How many attackers train for BenignUpdates, and so once more for each model that is attacked; 0: none.
+  // Attackers that train for BenignUpdates, once more for each attacked model; 0: none.
   virtual int64_t colluders() const { return 0; }
-  // `delta` is the model's change by the client's own training; `draws` are of this client and task, or as
-  // keeps_to_client says.
+  // `delta` is the model's change by the client's own training; `draws` belong to this client and task, or to the
+  // client alone with keeps_to_client.
   virtual Status Change(std::span<float> delta, Draws draws, const BenignFn& benign) const;
 
-  // NOT_FOUND: no such attack, with the nearest name. INVALID_ARGUMENT: settings that it has not, or out of range.
+  // NOT_FOUND: no such attack (names the nearest). INVALID_ARGUMENT: unknown settings, or values out of range.
   static StatusOr<std::unique_ptr<const Attack>> Create(std::string_view name, const SettingValues& settings,
                                                         Features features);
 };

@@ -1,5 +1,5 @@
-// Updates that are random directions, for audits (Andrew et al. 2024, arXiv:2302.03098), of which a coin leaves some
-// out (Steinke, Nasr, Jagielski 2023, arXiv:2305.08846).
+// Updates that are random directions, for audits (Andrew et al. 2024, arXiv:2302.03098), some of them excluded by a
+// coin (Steinke, Nasr, Jagielski 2023, arXiv:2305.08846).
 #include "simulations/attacks/canary.h"
 
 #include <cmath>

@@ -1,6 +1,6 @@
 // Canary clients, which audit the privacy of a run (simulations/canary_audit.h). A canary has a random direction and a
-// coin, both functions of the run's seed and its name. It sends the direction in every task, or nothing if the coin
-// left it out.
+// coin, both functions of the run's seed and its name. It sends the direction in every task, or nothing if its coin
+// excludes it.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@ struct Canary {
   bool taken = false;
   std::vector<double> direction;  // of the norm 1, in wire order
 };
-// `draws` are the client's alone, the same in every task (DrawsOfAttacker).
+// `draws` depend on the client alone, the same in every task (DrawsOfAttacker).
 Canary CanaryFrom(Draws draws, size_t elements);
 
-// Of an attack that keeps to its client: Attack::keeps_to_client.
+// The draws of an attack with Attack::keeps_to_client.
 Draws DrawsOfAttacker(uint64_t stream_key);
 
 }  // namespace rivulet

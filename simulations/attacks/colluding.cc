@@ -1,7 +1,7 @@
-// Attackers who work together: from what they would have sent they estimate everybody's updates, and all send one. "A
-// little is enough" (Baruch et al. 2019, arXiv:1902.06156, algorithm 3) stays within what benign updates vary by:
-// mean − z × deviation. Inner product manipulation (Xie et al. 2020, "Fall of empires", arXiv:1903.03936, section 3)
-// turns the mean's direction round: −epsilon × mean.
+// Colluding attackers: from their benign updates they estimate all updates, and all send the same one. "A little is
+// enough" (Baruch et al. 2019, arXiv:1902.06156, algorithm 3) stays within the variation of benign updates: mean − z ×
+// deviation. Inner product manipulation (Xie et al. 2020, "Fall of empires", arXiv:1903.03936, section 3) reverses the
+// mean's direction: −epsilon × mean.
 #include "simulations/attacks/attack.h"
 
 namespace rivulet {

@@ -1,7 +1,7 @@
-// Updates that nobody trained. Gaussian ones are noise alone (Blanchard et al. 2017, "Machine learning with
-// adversaries", arXiv:1703.02757, section 5): each value from N(0, deviation²). A free rider takes the model and gives
-// nothing for it (Fraboni et al. 2021, "Free-rider attacks on model aggregation in federated learning",
-// arXiv:2006.11901): a delta of zeros, disguised by noise where a deviation is given.
+// Updates without training. Gaussian ones are noise alone (Blanchard et al. 2017, "Machine learning with adversaries",
+// arXiv:1703.02757, section 5): each value from N(0, deviation²). A free rider takes the model and contributes nothing
+// (Fraboni et al. 2021, "Free-rider attacks on model aggregation in federated learning", arXiv:2006.11901): a delta of
+// zeros, disguised by noise if a deviation is given.
 #include "simulations/attacks/attack.h"
 
 namespace rivulet {

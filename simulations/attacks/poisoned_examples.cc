@@ -1,8 +1,8 @@
-// Data that teaches what is wrong. Label flipping (Fang et al. 2020, "Local model poisoning attacks", arXiv:1911.11815,
-// section 5.1): label l becomes classes − 1 − l. A backdoor (Gu et al. 2017, "BadNets", arXiv:1708.06733; Bagdasaryan
-// et al. 2020, arXiv:1807.00459): some examples have a white square in the last corner of their image and the label
-// `target`, so that whoever shows the square is taken for it; `boost` is the factor of the update, by which one
-// attacker outweighs many.
+// Poisoned training data. Label flipping (Fang et al. 2020, "Local model poisoning attacks", arXiv:1911.11815, section
+// 5.1): label l becomes classes − 1 − l. A backdoor (Gu et al. 2017, "BadNets", arXiv:1708.06733; Bagdasaryan et al.
+// 2020, arXiv:1807.00459): some examples have a white square in the last corner of their image and the label `target`,
+// so that images with the square get this label; `boost` is the factor of the update, by which one attacker outweighs
+// many.
 #include <algorithm>
 
 #include "engine/data/dataset.h"
@@ -12,7 +12,7 @@
 namespace rivulet {
 namespace {
 
-// The same example with another label, and another image where one is given.
+// The same example with another label, and another image if given.
 StatusOr<std::string> Relabelled(std::string_view example, const Attack::Features& features, int64_t label,
                                  const std::string* image) {
   RIVULET_ASSIGN_OR_RETURN(const auto all, ParseExample(example));

@@ -10,7 +10,7 @@ namespace {
 
 constexpr char kAttack[] = "attack";
 
-// Made at first use and never destroyed: registrations come in any order.
+// Made at first use and never destroyed, because registrations come in any order.
 std::map<std::string, AttackFactory, std::less<>>& Attacks() {
   static auto* const attacks = new std::map<std::string, AttackFactory, std::less<>>;
   return *attacks;

@@ -1,6 +1,6 @@
-// Updates by a factor. Sign flipping pulls the model back from where honest clients take it (Li et al. 2019, "RSA",
-// arXiv:1811.03761, section 5.2): −scale × delta. Scaling makes one attacker count as many do, as where a model is to
-// be replaced (Bagdasaryan et al. 2020, "How to backdoor federated learning", arXiv:1807.00459, equation 3): scale ×
+// Scaled updates. Sign flipping moves the model against the honest clients' direction (Li et al. 2019, "RSA",
+// arXiv:1811.03761, section 5.2): −scale × delta. Scaling makes one attacker count as many, for example to replace a
+// model (Bagdasaryan et al. 2020, "How to backdoor federated learning", arXiv:1807.00459, equation 3): scale ×
 // delta.
 #include "simulations/attacks/attack.h"
 

@@ -12,7 +12,7 @@
 
 namespace rivulet {
 
-// Every client's share of the one data set.
+// Every client's share of one data set.
 class SharedData : public ClientData {
  public:
   SharedData(std::shared_ptr<const Dataset> dataset, std::shared_ptr<const Shares> shares, std::string name = "train")
@@ -29,7 +29,7 @@ class SharedData : public ClientData {
  private:
   const std::shared_ptr<const Dataset> dataset_;
   const std::shared_ptr<const Shares> shares_;
-  const std::string name_;  // as the run's plan calls it
+  const std::string name_;  // its name in the run's plan
 };
 
 }  // namespace rivulet

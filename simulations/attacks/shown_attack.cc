@@ -12,7 +12,7 @@
 namespace rivulet {
 namespace {
 
-// Of a data set the examples that an attack can be shown by, as it shows them.
+// Those examples of a data set that can show an attack, changed by Attack::Show.
 class ShownDataset final : public Dataset {
  public:
   static StatusOr<std::shared_ptr<const Dataset>> Of(std::shared_ptr<const Dataset> dataset,
@@ -51,7 +51,7 @@ class BothEvaluators final : public Evaluator {
   StatusOr<std::map<std::string, Measure>> Evaluate(const Model& model) override {
     RIVULET_ASSIGN_OR_RETURN(auto all, sets_->Evaluate(model));
     RIVULET_ASSIGN_OR_RETURN(auto shown, shown_->Evaluate(model));
-    all.merge(shown);  // a set of this name among data.tests is its owner's
+    all.merge(shown);  // a user's own set of this name among data.tests has priority
     return all;
   }
 

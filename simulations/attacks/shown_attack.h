@@ -9,11 +9,11 @@
 
 namespace rivulet {
 
-// `sets` and, of an attack that has something to show (Attack::shows), the examples of data.test of other labels as
-// attackers would show them: "<attack>/accuracy" is the share that is taken for what they want (the success rate of the
-// attack; Bagdasaryan et al. 2020, arXiv:1807.00459, section 5), "<attack>/loss" its loss. `sets` itself where there is
-// no such attack, no data.test, or nothing is evaluated. Evaluated on the host by so many threads, 0: one per core.
-// Errors as Attack::Create and Show, which name file and record.
+// `sets` and, for an attack with Attack::shows, the examples of data.test of other labels as attackers would show them.
+// "<attack>/accuracy" is the share with the attackers' wanted label (the success rate of the attack; Bagdasaryan et al.
+// 2020, arXiv:1807.00459, section 5), "<attack>/loss" its loss. `sets` itself if there is no such attack, no data.test,
+// or no evaluation. Evaluated on the host with so many threads, 0: one per core. Errors as Attack::Create and Show,
+// which name file and record.
 StatusOr<std::shared_ptr<Evaluator>> WithAttackShown(RunSetup& setup, std::shared_ptr<Evaluator> sets, int threads);
 
 }  // namespace rivulet

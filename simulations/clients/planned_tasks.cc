@@ -20,7 +20,7 @@ int64_t MostExamples(const Shares& shares) {
   return most;
 }
 
-// Of one example in a pass, once; 0 where there is nothing to run.
+// The floating-point operations of one example in a pass, once; 0 if there is nothing to run.
 StatusOr<double> OperationsOf(PassPrograms& programs, TaskKind kind, size_t pass, int64_t examples) {
   const int64_t most = programs.plan().program(kind)->passes[pass].batch_size;
   const int64_t batch = std::clamp<int64_t>(examples, 1, most);
@@ -28,7 +28,7 @@ StatusOr<double> OperationsOf(PassPrograms& programs, TaskKind kind, size_t pass
   return step == nullptr ? 0 : step->flops() / static_cast<double>(batch);
 }
 
-// Of those that do some of their epochs, at least one and each number equally likely.
+// For passes with a random number of epochs: at least one, each number equally likely.
 double MeanEpochs(const LocalPass& pass) {
   const auto all = static_cast<double>(pass.epochs);
   return (1 - pass.partial_work) * all + pass.partial_work * (all + 1) / 2;
@@ -59,7 +59,7 @@ StatusOr<PlannedTasks> PlannedTasks::Create(VirtualClients& clients, const std::
     }
     return absl::OkStatus();
   };
-  // A thread of its own, as this one may have another number of OpenMP's threads, and is to keep it.
+  // On a separate thread, because the caller's may have another number of OpenMP threads, which must stay.
   Status status;
   std::thread([&] { status = make(); }).join();
   RIVULET_RETURN_IF_ERROR(status);
@@ -77,7 +77,7 @@ int64_t PlannedTasks::CostOf(TaskKind kind, int64_t examples, const Epochs& epoc
   if (const auto found = passes_.find(kind); found != passes_.end()) {
     for (const auto& [pass, once] : found->second) operations += once * epochs(pass);
   }
-  // Below 2^53 they are exact, and a sum of a thousand of them is far from the end of 64 bits.
+  // Numbers below 2^53 are exact, and a sum of a thousand of them stays far below 64 bits.
   constexpr double kMost = 1LL << 50;
   return static_cast<int64_t>(
       std::clamp(operations * static_cast<double>(examples), static_cast<double>(examples + 1), kMost));

@@ -17,30 +17,30 @@ namespace rivulet {
 
 class PlannedTasks {
  public:
-  // Of the client with the most examples. Compiles its programs, which are kept for the tasks themselves. Errors are
+  // Plans the tasks of the client with the most examples. Compiles its programs, which the tasks use later. Errors are
   // those of PassPrograms.
   static StatusOr<PlannedTasks> Create(VirtualClients& clients, const std::shared_ptr<const Plan>& plan);
 
-  // Peak bytes of so many threads, each with a task and its sums, without the decoded examples, which have a separate
+  // Peak bytes of so many threads, each with a task and its sums, without decoded examples, which have a separate
   // budget.
   int64_t Memory(int threads) const { return shared_bytes_ + threads * thread_bytes_; }
   int64_t thread_bytes() const { return thread_bytes_; }
-  // So many of `wanted` threads as have room in `bytes`; at least 1.
+  // The number of threads, at most `wanted`, that fit into `bytes`; at least 1.
   int ThreadsWithin(int64_t bytes, int wanted) const;
-  // Floating-point operations of a task over so many examples, all its epochs together, as many as it draws where tasks
-  // are done in part (client.partial_work); at least 1, so that tasks of which kernels tell nothing are told apart by
-  // their number.
+  // Floating-point operations of a task over so many examples, over all its epochs, or the drawn number of
+  // epochs with client.partial_work; at least 1, so that tasks of kernels without counts are compared by their
+  // number.
   int64_t Cost(const Task& task, int64_t examples) const;
-  // The same of tasks of this kind on average.
+  // The same for an average task of this kind.
   int64_t MeanCost(TaskKind kind, int64_t examples) const;
 
  private:
-  // Of going over the examples once.
+  // The work of one pass over the examples.
   struct PassWork {
     LocalPass pass;
     double operations = 0;  // of one example
   };
-  // `epochs` says how often a pass does that.
+  // `epochs` gives the number of repetitions of a pass.
   template <typename Epochs>
   int64_t CostOf(TaskKind kind, int64_t examples, const Epochs& epochs) const;
 
@@ -48,7 +48,7 @@ class PlannedTasks {
   std::map<TaskKind, std::vector<PassWork>> passes_;
 };
 
-// Bytes that a training task receives of a version, and the most that it sends of an update.
+// Bytes that a training task downloads of a version, and the most bytes of its update.
 struct PlannedBytes {
   int64_t down = 0, up = 0;
 };

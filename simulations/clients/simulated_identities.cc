@@ -17,7 +17,7 @@ StatusOr<std::shared_ptr<const SecureMember>> SimulatedIdentities::Of(const std:
     MutexLock lock(mutex_);
     if (const auto found = members_.find(client_id); found != members_.end()) return found->second;
   }
-  // Signed without the lock. Two threads never have one client at once, and if they had, the first one's counts.
+  // Signed without the lock. Two threads never have the same client; if they did, the first identity would count.
   RIVULET_ASSIGN_OR_RETURN(NodeIdentity identity,
                            authority_.IdentityOf({.name = {Role::kClient, client_id}, .hosts = {}}));
   auto member = std::make_shared<SecureMember>();

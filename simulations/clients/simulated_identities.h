@@ -1,5 +1,5 @@
 // Certificates of simulated clients and of their coordinator, by an authority in this process's memory, for secure
-// sums. Each is made when it is first asked for: about 0.1 ms and 4 KB a client. No sum depends on them.
+// sums. Each is made at its first use: about 0.1 ms and 4 KB per client. No sum depends on them.
 #pragma once
 
 #include <map>

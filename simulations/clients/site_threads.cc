@@ -27,7 +27,7 @@ void SiteThreads::Join() {
   threads_.clear();
 }
 
-// More sites than processors hold no partial of their own: it would only be memory.
+// Sites beyond the number of processors have no partial sum: it would only cost memory.
 void SiteThreads::Work(int number, StopSignal& stop) {
   SiteOptions options = options_.site;
   if (!options_.one_name) options.name += fmt::format(" {}", number);

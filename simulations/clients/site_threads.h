@@ -16,25 +16,25 @@ namespace rivulet {
 
 struct SiteThreadsOptions {
   int threads = 1;
-  // What they have in common; `attack`, and which of them hold, is not asked; several devices they take in turn. Each
-  // is called by this name and a number, or, where a certificate says it, by the name alone.
+  // Common options, without `attack` and the choice of sites that hold sums; several devices are used in turn. Each
+  // thread has this name and a number or, if a certificate gives the name, the name alone.
   SiteOptions site;
   bool one_name = false;
-  // The error of a site's Run, from its thread; not after Stop.
+  // Receives the error of a site's Run, on its thread; not after Stop.
   std::function<void(const Status&)> on_error;
 };
 
 class SiteThreads {
  public:
-  // Both, and everything that the options borrow, must outlive this.
+  // Both, and all objects that the options borrow, must outlive this.
   SiteThreads(CoordinatorApi& api, VirtualClients& clients, SiteThreadsOptions options)
       : api_(api), clients_(clients), options_(std::move(options)), stops_(static_cast<size_t>(options_.threads)) {}
   ~SiteThreads();
 
   void Start();  // once
-  // From any thread, whenever; those that train end within a step.
+  // From any thread, at any time; training threads end within a step.
   void Stop();
-  // Until all have ended: because the run is over, or by Stop or an error.
+  // Waits until all have ended: because the run is over, by Stop, or by an error.
   void Join();
 
  private:
@@ -43,7 +43,7 @@ class SiteThreads {
   CoordinatorApi& api_;
   VirtualClients& clients_;
   const SiteThreadsOptions options_;
-  std::deque<StopSignal> stops_;  // a thread's own: over a network it ends a single task too
+  std::deque<StopSignal> stops_;  // per thread: over a network it also cancels single tasks
   std::vector<std::thread> threads_;
 };
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kSampled = 64;  // of records, and of clients, evenly spaced
 
-// `look` at kSampled of `count`, or at all of them where there are fewer.
+// Calls `look` for kSampled of `count`, or for all if there are fewer.
 template <typename Look>
 Status ForSample(int64_t count, const Look& look) {
   for (int64_t i = 0; i < std::min(count, kSampled); ++i) {
@@ -56,7 +56,7 @@ Status VirtualClients::CheckFirstExample(const Plan& plan) const {
   }
   const uint32_t first = 0;
   const Status decoded = DatasetExamples(dataset_, std::nullopt, decoder).Decode({&first, 1}, feeds);
-  // Whoever brings data of their own meets this first, and has the scenario at hand that has to fit them.
+  // Users with their own data meet this error first, and have to fit the scenario to them.
   if (!absl::IsInvalidArgument(decoded)) return decoded;
   return InvalidArgument(
       "{}. data.input_feature and data.label_feature name the model's input and label; model.input, or model.inputs of "

@@ -13,8 +13,8 @@ namespace rivulet {
 
 class VirtualClients {
  public:
-  // Of a scenario with training data. `keeps_state`: its plan has clients keep something from task to task, which not
-  // every attack allows. `artifacts`: of all runs of this process; null: of these clients alone. Errors as RunSetup's
+  // For a scenario with training data. `keeps_state`: clients of its plan keep state between tasks, which some attacks
+  // do not allow. `artifacts`: shared by all runs of this process; null: for these clients alone. Errors as RunSetup's
   // and Adversaries::Create.
   static StatusOr<std::unique_ptr<VirtualClients>> Create(RunSetup& setup, bool keeps_state,
                                                           std::shared_ptr<ArtifactCache> artifacts = nullptr);
@@ -22,16 +22,16 @@ class VirtualClients {
   const Shares& shares() const { return *shares_; }
   const std::shared_ptr<const Shares>& shared_shares() const { return shares_; }
   const ClientData& data() const { return *data_; }
-  // Of those that attack by their updates; null: none does.
+  // The attack on updates; null: there is none.
   const UpdateAttack* attack() const { return attack_; }
   ArtifactCache& artifacts() { return *artifacts_; }
 
-  // The first record as `plan` is fed with it: one of the wrong kind is told here, and not as a client that fails.
+  // Decodes the first record for `plan`: a wrong kind of record is reported here, not by a failing client.
   Status CheckFirstExample(const Plan& plan) const;
-  // INVALID_ARGUMENT: a client has more examples than an update may weigh.
+  // INVALID_ARGUMENT: a client has more examples than the largest weight of an update.
   Status CheckWeights(const AggregationSpec& aggregation) const;
-  // Of the data, by its size and a sample of its records, and of who holds what of it. Processes in which it differs
-  // would train one name on different examples.
+  // A fingerprint of the data's size, a sample of its records, and the clients' shares. Processes with different
+  // fingerprints would train a client on different examples.
   StatusOr<std::string> Fingerprint() const;
 
  private:

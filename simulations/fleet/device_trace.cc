@@ -14,7 +14,7 @@ std::optional<double> FactIn(std::string_view text) {
   return good ? std::optional(number) : std::nullopt;
 }
 
-// The text before the next `separator`, or to the end, which `rest` then begins behind.
+// The text before the next `separator`, or up to the end; `rest` then begins after it.
 std::string_view Cut(std::string_view& rest, char separator) {
   const size_t end = std::min(rest.find(separator), rest.size());
   const std::string_view cut = rest.substr(0, end);
@@ -24,7 +24,7 @@ std::string_view Cut(std::string_view& rest, char separator) {
 
 std::optional<DeviceSpan> SpanIn(std::string_view rest, VirtualTime period) {
   const std::optional<double> from = FactIn(Cut(rest, ',')), until = FactIn(Cut(rest, ','));
-  // Before they become whole numbers, which a beginning in 1e299 seconds has not.
+  // Checked before conversion to integers, which a begin of 1e299 seconds does not survive.
   if (!from || !until || *until > static_cast<double>(period) / 1e6 || *from >= *until) return std::nullopt;
   DeviceSpan span{std::llround(*from * 1e6), std::llround(*until * 1e6)};
   for (double* const speed : {&span.compute, &span.download, &span.upload}) {

@@ -5,7 +5,7 @@
 //   client-00003,7200,9000
 //
 // A device is available from `from` to before `until` of any of its lines. The distributions give speeds that a line
-// leaves out. After `period` the trace repeats, so that no line is longer.
+// omits. After `period` the trace repeats, so no line extends beyond it.
 #pragma once
 
 #include <cstdint>
@@ -20,23 +20,23 @@
 
 namespace rivulet {
 
-// From when until when a device is there. Speeds that are not known are 0.
+// A period in which a device is available. Unknown speeds are 0.
 struct DeviceSpan {
   VirtualTime from = 0, until = 0;
   double compute = 0, download = 0, upload = 0;
 };
 
-// Immutable.
+// Spans of each device. Immutable.
 class DeviceTrace {
  public:
-  // INVALID_ARGUMENT with file and line: neither three columns nor four to six, numbers that are none or below 0, times
-  // the wrong way round or beyond `period`, or spans of one device that overlap.
+  // INVALID_ARGUMENT with file and line: neither three columns nor four to six, numbers that are invalid or below 0,
+  // times that are reversed or beyond `period`, or overlapping spans of one device.
   static StatusOr<DeviceTrace> Parse(std::string_view csv, const std::string& path, VirtualTime period);
   // Ascending; null: it has no line.
   const std::vector<DeviceSpan>* Find(const std::string& client_id) const;
 
  private:
-  std::unordered_map<std::string, std::vector<DeviceSpan>> spans_;  // every draw asks for many of them
+  std::unordered_map<std::string, std::vector<DeviceSpan>> spans_;  // every draw looks many of them up
 };
 
 }  // namespace rivulet

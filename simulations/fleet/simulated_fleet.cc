@@ -12,11 +12,11 @@
 namespace rivulet {
 namespace {
 
-// Operations of a device's stream. Those of its tasks are of the stream of their base version and ordinal.
+// Operations of a device's stream. Draws of its tasks use the stream of their base version and ordinal.
 enum Op : uint32_t { kCompute, kDownload, kUpload, kAvailability, kPhase, kDelay = 16, kFailure, kServer };
 
 constexpr VirtualTime kForever = std::numeric_limits<VirtualTime>::max() / 4;
-constexpr double kMostSeconds = 1e9;  // of one task: nothing is awaited for thirty years
+constexpr double kMostSeconds = 1e9;  // of one task: nothing waits for thirty years
 
 VirtualTime Microseconds(double seconds) { return std::llround(std::clamp(seconds, 0.0, kMostSeconds) * 1e6); }
 
@@ -58,13 +58,13 @@ double SimulatedFleet::OfClient(const std::optional<Law>& law, uint32_t op, cons
   return law ? law->Draw(Draws(StreamFor(seed_, client_id, Purpose::kDevice), op)) : none;
 }
 
-// When in each period its part begins.
+// The begin of its part in each period.
 VirtualTime SimulatedFleet::FirstOf(const std::string& client_id) const {
   const double phase = Draws(StreamFor(seed_, client_id, Purpose::kDevice), kPhase).Uniform();
   return static_cast<VirtualTime>(phase * static_cast<double>(period_));
 }
 
-// A part of each period, that may go over its end; or the lines of its trace.
+// A part of each period, which may extend beyond its end; or the lines of its trace.
 std::optional<DeviceSpan> SimulatedFleet::SpanAt(const std::string& client_id, VirtualTime at) const {
   const VirtualTime began = at / period_ * period_, within = at - began;
   if (const std::vector<DeviceSpan>* spans = trace_ ? trace_->Find(client_id) : nullptr; spans != nullptr) {
@@ -80,7 +80,7 @@ std::optional<DeviceSpan> SimulatedFleet::SpanAt(const std::string& client_id, V
   if (share >= 1) return DeviceSpan{0, kForever};
   const auto lasts = static_cast<VirtualTime>(share * static_cast<double>(period_));
   const VirtualTime first = FirstOf(client_id);
-  // Of the part that began in this period, or of the one before.
+  // The part that began in this period, or in the previous one.
   const VirtualTime from = within >= first ? began + first : began + first - period_;
   if (at >= from + lasts) return std::nullopt;
   return DeviceSpan{from, from + lasts};
@@ -93,7 +93,7 @@ bool SimulatedFleet::IsThere(const std::string& client_id, VirtualTime at) const
 double SimulatedFleet::SecondsOf(const std::string& client_id, const TaskWork& work, const DeviceSpan& span) const {
   const auto seconds = [&](double amount, double given, const std::optional<Law>& law, Op op) {
     const double speed = given > 0 ? given : OfClient(law, op, client_id, 0);
-    if (given == 0 && !law) return 0.0;  // nothing says that it takes time
+    if (given == 0 && !law) return 0.0;  // no setting gives it a duration
     return speed > 0 ? std::min(amount / speed, kMostSeconds) : kMostSeconds;
   };
   return seconds(static_cast<double>(work.bytes_down), span.download, download_, kDownload) +
@@ -113,7 +113,7 @@ Fleet::Course SimulatedFleet::CourseOf(const std::string& client_id, int64_t bas
   return gone < ends ? Course{gone, true} : Course{ends, false};
 }
 
-// Of the stream of nobody: no client has an empty name.
+// Uses the stream of the empty name, which no client has.
 VirtualTime SimulatedFleet::VersionTime(int64_t round) const {
   if (!server_) return 0;
   const StreamKey stream = StreamFor(seed_, "", Purpose::kDevice, static_cast<uint32_t>(round));
@@ -135,8 +135,8 @@ const std::vector<SimulatedFleet::Beginning>& SimulatedFleet::beginnings() const
   return beginnings_;
 }
 
-// The first beginning behind `at`, in this period or else the next, of a device that is away until then. Those that are
-// there are passed over: where most are, nobody has to wait, and where few are, it is found at once.
+// The first beginning after `at`, in this period or the next, of a device that is away until then. Devices that are
+// available are skipped: if most are, nothing has to wait, and if few are, it is found at once.
 std::optional<VirtualTime> SimulatedFleet::NextBack(VirtualTime at) const {
   const std::vector<Beginning>& all = beginnings();
   const VirtualTime began = at / period_ * period_;

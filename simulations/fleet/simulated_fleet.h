@@ -19,7 +19,7 @@ namespace rivulet {
 
 class FileSystem;  // engine/base/file_system.h
 
-// Which of a client's tasks.
+// Identifies one of a client's tasks.
 struct TaskOfClient {
   int64_t base_round = 0;
   uint16_t ordinal = 0;
@@ -30,13 +30,13 @@ struct TaskWork {
   int64_t bytes_down = 0, bytes_up = 0;
 };
 
-// A device is there all the time, or in one part of each period, or as its lines of the trace say. It works on a task
-// while it is there: download, then compute, then upload, and what delays it; no longer than it lives. Its speed is
-// that at the beginning. What it draws is its own, so nothing depends on which devices are asked for, or in which
+// A device is available always, in one part of each period, or by its lines of the trace. While available,
+// it works on a task: download, compute, upload, and a delay, unless its life ends first. Its speed is that
+// at the beginning. Its draws are its own, so nothing depends on which devices are queried, or in which
 // order.
 class SimulatedFleet final : public Fleet {
  public:
-  // A pure function. Without a task it is the mean of the client's tasks.
+  // A pure function. Without a task it gives the mean of the client's tasks.
   using WorkOf = std::function<TaskWork(const std::string& client_id, std::optional<TaskOfClient> task)>;
   // `names`: all clients; must not change. Errors as Law::Parse and DeviceTrace::Parse.
   static StatusOr<std::shared_ptr<const SimulatedFleet>> Create(const DevicesConfig& config, uint64_t seed,
@@ -48,11 +48,11 @@ class SimulatedFleet final : public Fleet {
   VirtualTime VersionTime(int64_t round) const override;
   std::optional<VirtualTime> NextBack(VirtualTime at) const override;
 
-  // How long a client's tasks take without what differs from task to task, and with the mean of that; at least 1.
+  // The duration of a client's tasks with the mean of all varying parts; at least 1.
   VirtualTime TypicalTask(const std::string& client_id) const;
 
  private:
-  // A time in each period at which a device is there and was not before.
+  // A time in each period at which a device becomes available.
   struct Beginning {
     VirtualTime at = 0;
     int64_t rank = 0;  // in names_
@@ -60,7 +60,7 @@ class SimulatedFleet final : public Fleet {
   SimulatedFleet() = default;
   double OfClient(const std::optional<Law>& law, uint32_t op, const std::string& client_id, double none) const;
   VirtualTime FirstOf(const std::string& client_id) const;
-  // Since when it is there now, and for how long from then on; nullopt: it is not.
+  // The begin and end of its present availability; nullopt: it is away.
   std::optional<DeviceSpan> SpanAt(const std::string& client_id, VirtualTime at) const;
   double SecondsOf(const std::string& client_id, const TaskWork& work, const DeviceSpan& span) const;
   const std::vector<Beginning>& beginnings() const;
@@ -71,7 +71,7 @@ class SimulatedFleet final : public Fleet {
   uint64_t seed_ = 1;
   std::shared_ptr<const Population> names_;
   WorkOf work_;
-  // Ascending; made at the first wait, which may never come.
+  // Ascending; made at the first wait, if any.
   mutable std::once_flag beginnings_made_;
   mutable std::vector<Beginning> beginnings_;
 };

@@ -38,7 +38,7 @@ StatusOr<Invitation> Invitation::FromBytes(std::string_view bytes) {
   return invitation;
 }
 
-BlobId InvitationBlob() { return StateBlobOf("invitation"); }  // no task has such a name
+BlobId InvitationBlob() { return StateBlobOf("invitation"); }  // no task has this name
 
 StatusOr<Scenario> ScenarioOf(const Invitation& invitation, const std::string& data) {
   const std::string path = fmt::format("the scenario of run {}", DisplayText(invitation.run_id, 100));
@@ -47,7 +47,7 @@ StatusOr<Scenario> ScenarioOf(const Invitation& invitation, const std::string& d
   scenario.data.test.clear();
   scenario.data.tests.clear();
   scenario.data.validation.clear();
-  // Another folder, or no test set here, makes generated data nobody's own.
+  // Another folder, or no test set here, means that generated data are not a user's own.
   if (!own_data) scenario.given.erase("data.train");
   if (!data.empty()) RIVULET_RETURN_IF_ERROR(PutPathsWithin(data, scenario));
   return scenario;
@@ -61,7 +61,7 @@ StatusOr<std::unique_ptr<VirtualClients>> JoinSimulation(const Invitation& invit
   }
   RIVULET_ASSIGN_OR_RETURN(const Scenario scenario, ScenarioOf(invitation, data));
   RunSetup setup(scenario);
-  auto clients = VirtualClients::Create(setup, false);  // whether its attack fits its plan was asked there
+  auto clients = VirtualClients::Create(setup, false);  // the simulation has checked its attack against its plan
   if (absl::IsNotFound(clients.status()) && !data.empty()) {
     return NotFound("{}; a worker takes a simulation's files from one folder, which --data names",
                     Message(clients.status()));

@@ -15,7 +15,7 @@ namespace rivulet {
 
 struct Invitation {
   std::string run_id;
-  std::string fingerprint;  // VirtualClients::Fingerprint; "": there is no data, and others than this program train
+  std::string fingerprint;  // VirtualClients::Fingerprint; "": there is no data, and only other programs train
   std::string scenario;     // Scenario::ToToml
 
   std::string ToBytes() const;
@@ -23,21 +23,21 @@ struct Invitation {
   static StatusOr<Invitation> FromBytes(std::string_view bytes);
 };
 
-// Most bytes of an invitation. A scenario that is submitted has 768 KB at most; this leaves room for its comments.
+// Most bytes of an invitation. A submitted scenario has at most 768 KB; this leaves room for its comments.
 inline constexpr int64_t kMaxInvitationBytes = 4'000'000;
 
-// Under which the server of a simulation has it, for sites alone, as what clients keep is.
+// The blob of the invitation at a simulation's server, available to sites alone, like clients' states.
 BlobId InvitationBlob();
 
-// The scenario of an invitation as it is used in this process, without test sets: measuring is the simulation's affair.
-// With a folder `data` every path of it is below that folder (simulations/launchers/paths_within.h); "": paths stay as
-// they are, for an invitation of this user's own program. INVALID_ARGUMENT: no scenario, or a path that names no file.
+// The scenario of an invitation for use in this process, without test sets: the simulation evaluates. With a folder
+// `data` every path is below that folder (simulations/launchers/paths_within.h); "": paths are unchanged, for an
+// invitation of the user's own program. INVALID_ARGUMENT: no scenario, or a path without a file name.
 // FAILED_PRECONDITION: a link leads out of the folder.
 StatusOr<Scenario> ScenarioOf(const Invitation& invitation, const std::string& data);
 
-// The clients of the simulation, in this process. Files are looked for as ScenarioOf says; what [data.synth] describes
-// is generated there. NOT_FOUND: they are not here. FAILED_PRECONDITION: they are others than the simulation's, or it
-// has none. Other errors as ScenarioOf's.
+// The clients of the simulation, in this process. Files are found as in ScenarioOf; data of [data.synth] are generated
+// there. NOT_FOUND: they are missing. FAILED_PRECONDITION: they differ from the simulation's, or it has none. Other
+// errors as ScenarioOf's.
 StatusOr<std::unique_ptr<VirtualClients>> JoinSimulation(const Invitation& invitation, const std::string& data);
 
 }  // namespace rivulet

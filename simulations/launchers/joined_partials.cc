@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kMostTasksOfStep = int64_t{1} << 31;
 
-// All but the sums themselves.
+// All except the sums themselves.
 std::string Counts(const LocalTaskServer::Folded& own) {
   Packer counts;
   counts.Text(own.records.empty() ? "" : WriteTaskRecords(own.records));
@@ -58,7 +58,7 @@ StatusOr<LocalTaskServer::Folded> JoinSums(Ranks& ranks, LocalTaskServer::Folded
   }
   LocalTaskServer::Folded all;
   if (ranks.rank() > 0) return all;
-  all.partial = std::move(own.partial);  // its sums are everybody's now, and its counts are among those gathered
+  all.partial = std::move(own.partial);  // its sums are the total now, and its counts are among the gathered ones
   all.partial.tasks.clear();
   for (PartSums& part : all.partial.parts) part.weight_sum = part.updates = part.nonzeros = part.lost_nonzeros = 0;
   for (WideSum& scalar : all.partial.scalars) scalar = WideSum();
@@ -69,10 +69,10 @@ StatusOr<LocalTaskServer::Folded> JoinSums(Ranks& ranks, LocalTaskServer::Folded
 StatusOr<LocalTaskServer::Folded> BringUpdates(Ranks& ranks, const AggregationSpec& spec, int64_t base_version,
                                                LocalTaskServer::Folded own) {
   RIVULET_ASSIGN_OR_RETURN(const auto aggregation, Aggregation::Create(spec));
-  // Whatever is wrong here, the others wait for this rank's part.
+  // Even after an error the others wait for this rank's part.
   Status status = own.records.empty() ? absl::OkStatus() : aggregation->Merge(std::move(own.partial));
   std::string bytes;
-  if (status.ok() && !own.records.empty() && ranks.rank() > 0) {  // the leader's own stay where they are
+  if (status.ok() && !own.records.empty() && ranks.rank() > 0) {  // the leader's own stay in place
     StatusOr<std::string> taken = TakeSitePartial(*aggregation, base_version, own.records);
     status = taken.status();
     if (taken.ok()) bytes = *std::move(taken);

@@ -8,9 +8,9 @@
 
 namespace rivulet {
 
-// Called by all ranks at once, each with its own part, which may be empty, of `spec` and `base_version`. At rank 0: all
-// of it; elsewhere nothing. Sums are added by all ranks together (Ranks::Sum); of a rule that needs all updates these
-// are brought to rank 0. Errors are those of such a rule's files.
+// Called by all ranks together, each with its own part, which may be empty, of `spec` and `base_version`. Gives the
+// whole at rank 0, and nothing elsewhere. All ranks add the sums together (Ranks::Sum); for a rule that needs all
+// updates, these are sent to rank 0. Errors are those of such a rule's files.
 StatusOr<LocalTaskServer::Folded> JoinPartials(Ranks& ranks, const AggregationSpec& spec, int64_t base_version,
                                                LocalTaskServer::Folded own);
 

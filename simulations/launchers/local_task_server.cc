@@ -59,7 +59,7 @@ StatusOr<PollReply> LocalTaskServer::Poll(const PollRequest& request) {
     if (all_trained()) News();
   }
   if (over_) reply.over = PollReply::Over{};
-  // Half of an even share, so that nobody waits long for the last ones.
+  // Half of an even share, so that no site waits long for the last ones.
   const int64_t share = std::max<int64_t>(std::ssize(queue_) / (2 * std::max(sites_, 1)), 1);
   for (int64_t left = std::min(request.want, share); left > 0 && !queue_.empty() && !over_; --left) {
     training_.insert(queue_.front().id);

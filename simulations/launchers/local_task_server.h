@@ -1,5 +1,5 @@
-// Replacement of the coordinator for the sites of this process. It gives them the tasks of one step after the other,
-// and collects their partial sums by gathering, and their failures. Another rank has drawn the tasks.
+// Replacement of the coordinator for the sites of this process. It gives them the tasks of one step after another, and
+// collects their partial sums by gathering, and their failures. Another rank has drawn the tasks.
 //
 //   Do(tasks) ─→ Poll … SubmitInPlace | Fail   until every task has ended one way or the other ─→ Done
 #pragma once
@@ -26,14 +26,14 @@ class TaskInputs {
   virtual StatusOr<std::string> BytesOf(const BlobId& id) = 0;
 };
 
-// The tasks that are folded into one partial: those of one attempt, from one base version.
+// A set of tasks that share a partial sum: those of one attempt, from one base version.
 struct TaskGathering {
   uint64_t gather = 0;
   TaskKind kind = TaskKind::kTrain;
   int64_t base_version = 0;
 };
 
-// Thread-safe.
+// Server of tasks to local sites. Thread-safe.
 class LocalTaskServer final : public CoordinatorApi {
  public:
   struct Folded {
@@ -41,11 +41,11 @@ class LocalTaskServer final : public CoordinatorApi {
     std::vector<TaskRecord> records;
   };
   struct Done {
-    std::map<uint64_t, Folded> folded;  // by gathering; none of which is empty
+    std::map<uint64_t, Folded> folded;  // by gathering; none is empty
     std::vector<TaskFailure> failures;
   };
 
-  // Both must outlive it. `sites`: how many there are, to whom tasks are dealt a few at a time.
+  // Both must outlive it. `sites`: their number; they get tasks a few at a time.
   LocalTaskServer(const Plan& plan, TaskInputs& inputs, int sites) : plan_(plan), inputs_(inputs), sites_(sites) {}
 
   // Waits until all of them have ended. The error is that of End.
@@ -83,7 +83,7 @@ class LocalTaskServer final : public CoordinatorApi {
   std::set<TaskId> training_ GUARDED_BY(mutex_);
   std::map<TaskId, uint64_t> gather_ GUARDED_BY(mutex_);                // of every task of the step
   std::map<std::string, std::vector<TaskId>> held_ GUARDED_BY(mutex_);  // by site
-  size_t left_ GUARDED_BY(mutex_) = 0;                                  // that have not ended
+  size_t left_ GUARDED_BY(mutex_) = 0;                                  // not ended yet
   std::map<uint64_t, Open> open_ GUARDED_BY(mutex_);
   std::vector<TaskFailure> failures_ GUARDED_BY(mutex_);
 };

@@ -12,8 +12,8 @@ namespace {
 
 constexpr char kLibrary[] = "librivulet-mpi.so";
 
-// Open MPI's own libraries look for it among all that the process has, hence RTLD_GLOBAL. It is never closed: it has
-// threads.
+// Open MPI's own libraries look it up among all symbols of the process, hence RTLD_GLOBAL. It is never closed, because
+// it has threads.
 StatusOr<OpenRanksFunction> FindFunction() {
   std::error_code unknown;
   const std::filesystem::path folder = std::filesystem::read_symlink("/proc/self/exe", unknown).parent_path();

@@ -10,12 +10,12 @@
 
 namespace rivulet {
 
-// Whether the environment says so: how many processes of Open MPI there are, or PMIx's rank. `variable` gives a
-// variable of the environment, or null.
+// Whether the environment has Open MPI's number of processes or PMIx's rank. `variable` gives an environment variable,
+// or null.
 bool StartedAsRank(const std::function<const char*(const char* name)>& variable);
 
-// Null where this process stands alone. Otherwise MPI's library is opened, which this program does not need otherwise:
-// librivulet-mpi.so beside the program, or in ../lib/rivulet. FAILED_PRECONDITION: it is not there, or cannot begin.
+// Null in a single process. Otherwise MPI's library is loaded, which this program needs only here: librivulet-mpi.so
+// beside the program, or in ../lib/rivulet. FAILED_PRECONDITION: it is missing, or cannot start.
 StatusOr<std::unique_ptr<Ranks>> OpenRanks();
 
 }  // namespace rivulet

@@ -43,7 +43,7 @@ class Unpacker {
     if (const std::string_view piece = Piece(8); piece.size() == 8) std::memcpy(&number, piece.data(), sizeof(number));
     return number;
   }
-  // One of an enumeration's values, of which `last` is the last and 0 the first.
+  // A value of an enumeration from 0 to `last`.
   template <typename E>
   E OneOf(E last) {
     const auto number = Number<int64_t>();

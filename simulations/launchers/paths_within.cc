@@ -14,13 +14,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// By whole names: "/data" does not hold "/database".
+// Compares whole names: "/data" does not contain "/database".
 bool Holds(const fs::path& folder, const fs::path& path) {
   const auto [end, rest] = std::mismatch(folder.begin(), folder.end(), path.begin(), path.end());
   return end == folder.end() && rest != path.end();
 }
 
-// What the file system makes of it, links resolved. A link whose target does not exist leads anywhere.
+// The file system's resolution, with links. A link to a missing target may lead anywhere.
 bool StaysWithin(const fs::path& folder, const fs::path& file) {
   std::error_code error;
   if (fs::is_symlink(fs::symlink_status(file, error)) && !fs::exists(file, error)) return false;
@@ -32,7 +32,7 @@ bool StaysWithin(const fs::path& folder, const fs::path& file) {
 
 Status PutPathsWithin(const std::string& folder, Scenario& scenario) {
   std::error_code error;
-  // Without the empty name behind a last "/".
+  // Without the empty name after a final "/".
   fs::path named = fs::absolute(folder, error).lexically_normal();
   if (!named.has_filename()) named = named.parent_path();
   const fs::path real = error ? fs::path() : fs::weakly_canonical(named, error);

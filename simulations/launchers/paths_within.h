@@ -9,9 +9,9 @@
 
 namespace rivulet {
 
-// Replaces every path of the scenario: one that is below `folder` already stays, of any other the file's name alone is
-// looked for in `folder`. Files need not exist. INVALID_ARGUMENT: a path without a file's name ("/", "data/.."). Names
-// its key. FAILED_PRECONDITION: a link in the folder leads out of it.
+// Replaces every path of the scenario: one that is below `folder` already is unchanged; for any other, the file's name
+// alone is put into `folder`. Files need not exist. INVALID_ARGUMENT, with the key: a path without a file name ("/",
+// "data/.."). FAILED_PRECONDITION: a link in the folder leads out of it.
 Status PutPathsWithin(const std::string& folder, Scenario& scenario);
 
 }  // namespace rivulet

@@ -10,23 +10,23 @@
 
 namespace rivulet {
 
-// A simulation that ended while nobody was told, or that never began, must not be looked for without end. Thread-safe:
-// all threads of a worker share one.
+// A worker must not wait forever for a simulation that ended without notice, or never began. Thread-safe: all threads
+// of a worker share one.
 class Patience {
  public:
-  // 0: without end.
+  // 0: forever.
   explicit Patience(std::chrono::seconds patience) : patience_(patience) {}
   void Answered() {
     MutexLock lock(mutex_);
     answered_ = Clock::now();
     missing_ = false;
   }
-  // One thread heard that the run is over. The process that served it may end before another thread hears the same.
+  // One thread received the end of the run. The serving process may end before another thread receives it.
   void RunIsOver() {
     MutexLock lock(mutex_);
     run_over_ = true;
   }
-  // Whether this is the first since an answer.
+  // Whether this is the first miss since an answer.
   bool FirstMiss() {
     MutexLock lock(mutex_);
     return !std::exchange(missing_, true);
@@ -49,7 +49,7 @@ class Patience {
   bool missing_ GUARDED_BY(mutex_) = false, run_over_ GUARDED_BY(mutex_) = false;
 };
 
-// Passes calls on to `api`, and tells `patience` which were answered, and with an end of the run. Both must outlive it.
+// Passes calls on to `api`, and reports answers and the end of the run to `patience`. Both must outlive it.
 class HeardApi final : public CoordinatorApi {
  public:
   HeardApi(CoordinatorApi& api, Patience& patience) : api_(api), patience_(patience) {}

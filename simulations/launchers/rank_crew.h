@@ -1,5 +1,5 @@
 // A simulation on several ranks (ranks.h). Rank 0 has the coordinator, and is its only site; all of them train. One
-// step after the other, all ranks together:
+// step after another, all ranks together:
 //
 //   rank 0: Poll … until the coordinator has no more tasks (the cohort, or the rest of it)
 //           Broadcast   the gatherings, and new models and other inputs
@@ -9,7 +9,7 @@
 //           merge the partial sums of each gathering to one at rank 0 (joined_partials.h)
 //   rank 0: keeps it open, as every site does, and submits it on request
 //
-// The bits are those of one process, as the sums are integers.
+// The bits are those of one process, because sums are integers.
 #pragma once
 
 #include <map>
@@ -31,43 +31,43 @@
 
 namespace rivulet {
 
-// Threads that train on a rank which was not told a number: as many as it has processors, of those that it shares with
-// other ranks of its machine an even part.
+// The default number of training threads of a rank: its processors, or an even share of those that it shares with other
+// ranks of its machine.
 int WorkersOfRank(const Ranks& ranks);
-// Bytes that a rank may train in: `memory`, or where that is 0 of what the machine and its control groups have left an
-// even part of those ranks that share it. Without ranks all of it.
+// The memory limit of a rank in bytes: `memory` or, if 0, an even share of the memory that its machine and control
+// groups have left among the ranks that share it. Without ranks, all of it.
 int64_t MemoryOfRank(int64_t memory, const Ranks* ranks);
 
-// Which of its machine's devices a rank trains on: those of one machine take them in turn.
+// The index of a rank's device on its machine: the ranks of a machine use them in turn.
 size_t DeviceOfRank(const Ranks& ranks, size_t devices);
 
 // The training device of a rank, in words: equal for ranks with equal bits.
 std::string NameOf(const TrainingDevice& device);
 
-// What the sites of a rank have in common: on a device they ask for as many tasks as it trains at once.
+// Common options of a rank's sites: on a device they request as many tasks as it trains at once.
 SiteOptions SiteOfRank(SiteOptions site);
 
 struct RankLeaderOptions {
   std::shared_ptr<const Plan> plan;
   std::string run_id;
   int workers = 1;
-  // How much work a task is, next to others; a pure function.
+  // The relative work of a task; a pure function.
   std::function<int64_t(const Task& task)> cost;
-  ClientStateStore* states = nullptr;  // where the plan has clients keep something
-  TrainingDevice device = {};          // where this rank trains
+  ClientStateStore* states = nullptr;  // if the plan's clients keep state
+  TrainingDevice device = {};          // that trains on this rank
   Instruments instruments;
 };
 
-// Rank 0's part. One thread's, but for Stop.
+// Rank 0's part. Used by one thread, except for Stop.
 class RankLeader {
  public:
-  // All must outlive it, and what the options borrow.
+  // All arguments must outlive it, and so must all objects that the options borrow.
   RankLeader(Ranks& ranks, Coordinator& coordinator, VirtualClients& clients, RankLeaderOptions options);
   ~RankLeader();
 
-  // Has the other ranks join. FAILED_PRECONDITION names the one that cannot, and why.
+  // Makes the other ranks join. FAILED_PRECONDITION names the one that cannot, and why.
   Status Begin(const Invitation& invitation);
-  // Until the run is over. CANCELLED after Stop, at the end of the step.
+  // Runs until the run is over. CANCELLED after Stop, at the end of the step.
   Status Run();
   void Stop();
 
@@ -76,7 +76,7 @@ class RankLeader {
     TaskGathering gathering;
     std::unique_ptr<Aggregation> aggregation;
     std::vector<TaskRecord> records;
-    size_t told = 0;  // of them, that the coordinator knows are held
+    size_t told = 0;  // number of these that were reported to the coordinator
   };
 
   StatusOr<std::vector<Task>> AskForAll(PollReply* last);
@@ -88,7 +88,7 @@ class RankLeader {
 
   Status Step(const std::vector<Task>& tasks);
   StatusOr<std::string> OrderOf(const std::vector<Task>& tasks, const std::vector<TaskGathering>& gatherings);
-  // Sends each rank its part; rank 0's own goes to `own`.
+  // Sends each rank its tasks; rank 0's own go to `own`.
   std::vector<std::string> Deal(const std::vector<Task>& tasks, std::vector<Task>* own);
   Status TakeReport(const std::string& bytes, LocalTaskServer::Done& done);
   Status Keep(const TaskGathering& gathering, LocalTaskServer::Folded all);
@@ -102,21 +102,21 @@ class RankLeader {
   LocalTaskServer slice_;
   SiteThreads sites_;
   std::vector<int64_t> capacities_;                 // by rank
-  std::set<std::pair<BlobId::Form, Digest>> sent_;  // of the last step
+  std::set<std::pair<BlobId::Form, Digest>> sent_;  // in the last step
   std::map<uint64_t, Held> held_;                   // by gathering
 };
 
 struct RankFollowerOptions {
-  // 0: on a device one, on the host as WorkersOfRank says, or fewer where their tasks are planned to need more memory
-  // than there is.
+  // 0: one on a device; on the host as in WorkersOfRank, or fewer if their planned memory exceeds the available
+  // one.
   int workers = 0;
-  // Where this rank trains; why it cannot is told to rank 0 when that has the others join.
+  // The device of this rank; if it cannot train, rank 0 receives the reason when it makes the others join.
   StatusOr<TrainingDevice> device = TrainingDevice();
 };
 
-// All that a rank other than 0 does: the orders of rank 0, until it dismisses the ranks. Errors of tasks go to rank 0,
-// which ends the run and prints them. INTERNAL: rank 0 sent an order that this program does not know or cannot read.
-// Rank 0 then waits for an answer without end, so the process must end all ranks.
+// The whole work of a rank other than 0: executes rank 0's orders until it dismisses the ranks. Errors of tasks go to
+// rank 0, which ends the run and prints them. INTERNAL: rank 0 sent an unknown or unreadable order. Rank 0 then waits
+// for an answer forever, so the process must end all ranks.
 Status FollowRanks(Ranks& ranks, RankFollowerOptions options);
 // Called by rank 0, once, after any end of the run: the others end.
 void DismissRanks(Ranks& ranks);

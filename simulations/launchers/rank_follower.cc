@@ -1,4 +1,4 @@
-// The part of every rank but 0.
+// The part of every rank except 0.
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace rivulet {
 namespace {
 
-// What rank 0 has sent, of this step. Models are kept as they are read.
+// The inputs of this step that rank 0 has sent. Models are stored once they are read.
 class SentInputs final : public TaskInputs {
  public:
   SentInputs(std::shared_ptr<const Plan> plan, ArtifactCache& artifacts)
@@ -53,7 +53,7 @@ class SentInputs final : public TaskInputs {
   std::map<Key, std::string> inputs_ GUARDED_BY(mutex_);
 };
 
-// What clients keep, on its way: it comes with their tasks, and what they propose goes back with the step's report.
+// Clients' states under way: they arrive with their tasks, and proposals return with the step's report.
 class SentStates final : public ClientStateStore {
  public:
   struct Proposal {
@@ -140,8 +140,8 @@ class RankFollower {
   int workers() const { return workers_; }
   std::string_view trains_on() const { return trains_on_; }
 
-  // Takes part in every exchange of the step, also after an error, which the report names. INTERNAL: the order cannot
-  // be read, so that the step's exchanges are unknown.
+  // Takes part in every exchange of the step, also after an error, which the report contains. INTERNAL: the order is
+  // unreadable, so the step's exchanges are unknown.
   Status Step(Ranks& ranks, Unpacker& order) {
     const std::vector<TaskGathering> gatherings = TakeAll(order, TakeGathering);
     inputs_.Take(order);

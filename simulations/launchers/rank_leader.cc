@@ -15,12 +15,12 @@
 namespace rivulet {
 namespace {
 
-// As many as the coordinator has: all of a cohort is dealt out together.
+// All tasks of the coordinator: a cohort is distributed as a whole.
 constexpr int64_t kAll = int64_t{1} << 40;
-constexpr int64_t kMostThreads = 1 << 16;  // of a rank: SplitByCost has an entry for each
-constexpr size_t kMostWords = 2000;        // bytes of another rank's text in a sentence
+constexpr int64_t kMostThreads = 1 << 16;  // per rank: SplitByCost has an entry for each
+constexpr size_t kMostWords = 2000;        // bytes of another rank's text in an error
 
-// Of the coordinator in this process.
+// Inputs from the coordinator in this process.
 class CoordinatorInputs final : public TaskInputs {
  public:
   CoordinatorInputs(Coordinator& coordinator, StopSignal& stop, Caller caller)
@@ -122,7 +122,7 @@ Status RankLeader::Run() {
   return Cancelled("stopped");
 }
 
-// The coordinator gives half of what it has at a time, for the sake of other sites, which there are none.
+// The coordinator gives half of its tasks at a time, for the sake of other sites; here there are none.
 StatusOr<std::vector<Task>> RankLeader::AskForAll(PollReply* last) {
   std::vector<Task> tasks;
   for (;;) {
@@ -134,7 +134,7 @@ StatusOr<std::vector<Task>> RankLeader::AskForAll(PollReply* last) {
   }
 }
 
-// As a site does (client/site/site.h): what is held is said once, and one task of it again, to hear whether it is
+// As a site does (client/site/site.h): held tasks are listed once, and one of them again, to learn whether the sum is
 // wanted.
 StatusOr<PollReply> RankLeader::Ask(const std::vector<Task>& tasks) {
   PollRequest request;
@@ -172,7 +172,7 @@ Status RankLeader::HandOver(uint64_t gather) {
   Held& held = node.mapped();
   const StatusOr<SubmitResult> result =
       coordinator_.SubmitInPlace(caller_, held.aggregation->Extract(held.gathering.base_version), held.records);
-  // What was stopped is trained again by whoever resumes it.
+  // A stopped run's updates are trained again when it is resumed.
   return absl::IsUnavailable(result.status()) ? absl::OkStatus() : result.status();
 }
 
@@ -181,7 +181,7 @@ Status RankLeader::Fail(const TaskFailure& failure) {
   return absl::IsNotFound(told) ? absl::OkStatus() : told;  // it has ended otherwise
 }
 
-// Nothing can be taken out of a sum, so what was gathered with it goes too.
+// Nothing can be subtracted from a sum, so the whole gathering is dropped.
 Status RankLeader::Forget(const TaskId& cancelled) {
   const auto held = std::ranges::find_if(held_, [&](const auto& held) {
     return std::ranges::any_of(held.second.records, [&](const auto& record) { return record.task == cancelled; });
@@ -209,7 +209,7 @@ Status RankLeader::Step(const std::vector<Task>& tasks) {
   if (!done.ok()) done.emplace();
   const std::vector<std::string> reports = ranks_.Gather("");
   for (size_t rank = 1; rank < reports.size(); ++rank) status.Update(TakeReport(reports[rank], *done));
-  // A task that no rank answers for would be waited for without end: leases of a simulation never expire.
+  // A task that no rank answers for would be awaited forever: leases of a simulation never expire.
   std::set<TaskId> unanswered;
   for (const Task& task : tasks) unanswered.insert(task.id);
   const auto answered = [&](const TaskId& task) -> Status {
@@ -237,7 +237,7 @@ Status RankLeader::Step(const std::vector<Task>& tasks) {
   return absl::OkStatus();
 }
 
-// What a rank has of the last step it need not be sent again.
+// Inputs that a rank has from the last step are not sent again.
 StatusOr<std::string> RankLeader::OrderOf(const std::vector<Task>& tasks,
                                           const std::vector<TaskGathering>& gatherings) {
   Packer order;
@@ -263,7 +263,7 @@ StatusOr<std::string> RankLeader::OrderOf(const std::vector<Task>& tasks,
   return std::move(order).Take();
 }
 
-// A state that is not there is not sent, and its task fails where it is missed.
+// A missing state is not sent, and its task fails when it needs the state.
 std::vector<std::string> RankLeader::Deal(const std::vector<Task>& tasks, std::vector<Task>* own) {
   std::vector<int64_t> costs;
   for (const Task& task : tasks) costs.push_back(options_.cost(task));

@@ -1,9 +1,9 @@
 // Messages between rank 0 and the others. Both sides write and read the fields in this order. Texts are bytes.
 //
-//   rank 0: kJoin     invitation, plan             others: what is wrong ("": nothing), threads, what they train on
+//   rank 0: kJoin     invitation, plan             others: error ("": none), threads, their training device
 //           kStep     gatherings; inputs: (id, 0, bytes) or, of the last step's, (id, 1)
 //                     then to each its tasks: (task, state) …
-//                                                  others: what is wrong, failures, (client, task, state) …
+//                                                  others: error, failures, (client, task, state) …
 //           kDismiss                               others end
 #pragma once
 

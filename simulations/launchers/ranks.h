@@ -18,21 +18,21 @@ class Ranks {
   virtual ~Ranks() = default;
   virtual int rank() const = 0;        // 0 leads
   virtual int size() const = 0;        // at least 1
-  virtual int local() const = 0;       // how many of them are on this machine
-  virtual int local_rank() const = 0;  // which of those this one is, from 0
-  // Rank 0's `bytes`, everywhere.
+  virtual int local() const = 0;       // their number on this machine
+  virtual int local_rank() const = 0;  // index of this one among them, from 0
+  // Sends rank 0's `bytes` to all ranks.
   virtual void Broadcast(std::string& bytes) = 0;
-  // parts[r] of rank 0, at rank r. Elsewhere `parts` is not looked at.
+  // Gives parts[r] of rank 0 at rank r. Other ranks' `parts` are ignored.
   virtual std::string Scatter(const std::vector<std::string>& parts) = 0;
-  // Each rank's part, at rank 0, by rank; elsewhere nothing.
+  // Gives each rank's part at rank 0, by rank; elsewhere nothing.
   virtual std::vector<std::string> Gather(const std::string& bytes) = 0;
-  // The sums over all ranks, modulo 2^64 or 2^32, at rank 0; elsewhere what was there before. Equally long everywhere.
+  // Puts the sums over all ranks, modulo 2^64 or 2^32, into rank 0; others are unchanged. All have the same length.
   virtual void Sum(std::span<int64_t> sums) = 0;
   virtual void Sum(std::span<int32_t> sums) = 0;
 };
 
-// Of the library: begins, once a process, and gives what the caller deletes at the end. Null, and a sentence at
-// `error`, where that cannot be.
+// Function of the library: starts MPI, once per process; the caller deletes the result at the end. Null, with a message
+// in `error`, if it fails.
 using OpenRanksFunction = Ranks* (*)(char* error, int error_bytes);
 inline constexpr char kOpenRanksName[] = "RivuletOpenRanks2";
 

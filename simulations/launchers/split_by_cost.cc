@@ -11,9 +11,9 @@ std::vector<std::vector<size_t>> SplitByCost(std::span<const int64_t> costs, std
   std::vector<size_t> order(costs.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return costs[a] > costs[b]; });
-  // A process as so many places as it has; ties go to the process that has fewer tasks, so that a process with two
-  // places is not given both before another has one.
-  using Place = std::tuple<int64_t, size_t, size_t>;  // when it is done, how many tasks it has, whose it is
+  // A process counts as many places as its capacity; ties go to the process with fewer tasks, so that a process with
+  // two places does not get both before another has one.
+  using Place = std::tuple<int64_t, size_t, size_t>;  // its finish time, number of tasks, and process
   std::priority_queue<Place, std::vector<Place>, std::greater<>> places;
   for (size_t process = 0; process < capacities.size(); ++process) {
     for (int64_t place = 0; place < capacities[process]; ++place) {

@@ -7,9 +7,9 @@
 
 namespace rivulet {
 
-// Indices of `costs`, a list for each of `capacities` (above 0: how many tasks it works on at a time): the costliest
-// first, each to whoever would be done with it soonest (Graham 1969: at most 4/3 of the best there is). A pure
-// function; every index comes once, ascending in its list.
+// A list of indices of `costs` for each of `capacities` (above 0: its number of simultaneous tasks): the most expensive
+// first, each to the process that would finish it soonest (Graham 1969: at most 4/3 of the optimum). A pure function;
+// every index occurs once, ascending in its list.
 std::vector<std::vector<size_t>> SplitByCost(std::span<const int64_t> costs, std::span<const int64_t> capacities);
 
 }  // namespace rivulet

@@ -14,7 +14,7 @@ Digest TakeDigest(Unpacker& from) {
   return {};
 }
 
-// As a message's fields are checked (federated/transport/messages.cc): a narrower type would hide the value.
+// Checked like a message's fields (federated/transport/messages.cc): a narrower type would hide the value.
 template <typename T>
 T TakeUpTo(Unpacker& from, T most) {
   const auto number = from.Number<int64_t>();

@@ -16,7 +16,7 @@ void Put(Packer& to, const BlobId& blob);
 BlobId TakeBlob(Unpacker& from);
 void Put(Packer& to, const Task& task);
 Task TakeTask(Unpacker& from);
-// With its sentence: both processes are the simulation's.
+// Includes its message: both processes belong to the simulation.
 void Put(Packer& to, const TaskFailure& failure);
 TaskFailure TakeFailure(Unpacker& from);
 

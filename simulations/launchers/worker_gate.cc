@@ -11,10 +11,10 @@
 namespace rivulet {
 namespace {
 
-// Beyond the threads of any cluster; each costs some hundred bytes here and at the coordinator.
+// More than the threads of any cluster; each costs some hundred bytes here and at the coordinator.
 constexpr size_t kMostSites = 16'384;
 
-// As the coordinator is to know it.
+// The caller's name for the coordinator.
 Caller Named(Caller caller) {
   if (caller.proven != Caller::Proven::kNothing) caller.name += fmt::format(" thread {:x}", caller.session);
   return caller;
@@ -40,7 +40,7 @@ WorkerGate::~WorkerGate() {
   log_.TellRest();
 }
 
-// A beat is due three times a lease, as where leases lapse.
+// Heartbeats are due three times per lease, as with the coordinator's leases.
 StatusOr<PollReply> WorkerGate::Poll(const PollRequest& asked) {
   if (!options_.attack.empty() && asked.capabilities.version != kWorkerVersion) {
     return PermissionDenied(
@@ -59,7 +59,7 @@ StatusOr<PollReply> WorkerGate::Poll(const PollRequest& asked) {
     MutexLock lock(mutex_);
     sites_.erase(site);
   } else if (reply->tasks.empty()) {
-    // It may be held for so long, and no transport holds a poll for longer.
+    // The transport may hold the poll for so long, and no transport holds one longer.
     constexpr int64_t kLongestHoldMs = 600'000;
     RIVULET_RETURN_IF_ERROR(
         Heard(asked.caller, site, std::chrono::milliseconds(std::clamp<int64_t>(asked.hold_ms, 0, kLongestHoldMs))));

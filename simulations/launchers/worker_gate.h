@@ -6,8 +6,8 @@
 //                           they train.
 //   names                   under TLS all threads of a worker have its certificate's name; here each gets a separate
 //                           one
-//   strangers               over plaintext anybody may invent names: so many sites are known at a time, and log lines
-//                           are limited in rate
+//   strangers               over plaintext any caller may invent names, so the number of known sites and the rate of
+//                           log lines are limited
 #pragma once
 
 #include <chrono>
@@ -26,15 +26,15 @@ namespace rivulet {
 struct WorkerGateOptions {
   std::string invitation;  // Invitation::ToBytes
   std::chrono::milliseconds lease{60'000};
-  // The scenario's attack, which this program's workers play and clients written in Python do not; "": none.
+  // The scenario's attack, which only this program's workers play, not clients written in Python; "": none.
   std::string attack;
   std::function<void(const std::string& sentence)> tell;  // receives joining and leaving workers; null: none
 };
 
-// Thread-safe.
+// Proxy of the coordinator for workers. Thread-safe.
 class WorkerGate final : public CoordinatorApi, private NewsListener {
  public:
-  // `coordinator` must outlive this; calls go to `api`, which is it, or passes them on to it.
+  // `coordinator` must outlive this; calls go to `api`, which is the coordinator or passes calls on to it.
   WorkerGate(Coordinator& coordinator, CoordinatorApi& api, WorkerGateOptions options);
   ~WorkerGate() override;
 
@@ -47,13 +47,13 @@ class WorkerGate final : public CoordinatorApi, private NewsListener {
  private:
   using Clock = std::chrono::steady_clock;
   struct Site {
-    std::string name;  // as the transport knows it
+    std::string name;  // as known to the transport
     Clock::time_point heard;
   };
 
   void OnNews(const std::string& site) override;
-  // Of `caller`, whose next word may be `later` than it would be.
-  // RESOURCE_EXHAUSTED: as many sites as may be are known.
+  // Records a call of `caller`, whose next call may be `later` than usual. RESOURCE_EXHAUSTED: the most sites are known
+  // already.
   Status Heard(const Caller& caller, const std::string& site, std::chrono::milliseconds later = {});
   void Watch();
 
@@ -62,7 +62,7 @@ class WorkerGate final : public CoordinatorApi, private NewsListener {
   const WorkerGateOptions options_;
   const std::shared_ptr<const std::string> invitation_;
   RateLimitedLog log_;
-  NewsListener* listener_ = nullptr;  // the transport, while api_ tells news
+  NewsListener* listener_ = nullptr;  // the transport, if api_ reports news
   Mutex mutex_;
   CondVar closed_;
   bool closing_ GUARDED_BY(mutex_) = false;

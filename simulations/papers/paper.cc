@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kEnding = ".expected.json";
 
-// The members of one object, each taken once; what is left over nobody knows.
+// The members of one object, each taken once; the rest are unknown keys.
 class Members {
  public:
   Members(const Json& json, std::string where) : json_(json), where_(std::move(where)) {

@@ -22,12 +22,12 @@ enum class PaperMeasure {
 // One number of the paper.
 struct PaperResult {
   std::string name;
-  std::vector<std::string> sets;   // KEY=VALUE beside the scenario's
-  std::vector<std::string> grids;  // as `rivulet sweep --grid`: the best of these counts, as the paper tuned it
+  std::vector<std::string> sets;   // KEY=VALUE, in addition to the scenario's
+  std::vector<std::string> grids;  // as in `rivulet sweep --grid`: the best point counts, as in the paper's tuning
   PaperMeasure measure = PaperMeasure::kLast;
   double target = 0;  // of kRounds and kVirtualSeconds
   bool to_target() const { return measure == PaperMeasure::kRounds || measure == PaperMeasure::kVirtualSeconds; }
-  int64_t rounds = 0, quick_rounds = 1;  // at most: a run that reaches its target ends there
+  int64_t rounds = 0, quick_rounds = 1;  // at most: a run ends at its target
   std::optional<double> published;
   std::string plain_loop;  // result of a plain PyTorch loop for comparison, in words; "": it was not run
   // Bounds of the result. A run that never reaches the target is above every bound; a failed one is below every bound
@@ -49,9 +49,9 @@ struct Paper {
   std::vector<PaperResult> results;
 };
 
-// Those that come with the program, in byte order of their names. An error of one of their files is its own.
+// The shipped papers, in byte order of their names. Errors are those of their files.
 StatusOr<std::vector<Paper>> ShippedPapers();
-// `text` of NAME.expected.json. INVALID_ARGUMENT: a key that there is not, or a value that it may not have.
+// `text` of NAME.expected.json. INVALID_ARGUMENT: an unknown key, or a value out of range.
 StatusOr<Paper> ParsePaper(const std::string& name, const std::string& text);
 
 }  // namespace rivulet

@@ -16,8 +16,8 @@ namespace {
 
 using Overrides = std::vector<std::pair<std::string, std::string>>;
 
-// Where the best value so far reaches `target`, between two rounds as a straight line between them has it. Rounds lie
-// where `place` has them.
+// Where the best value so far reaches `target`, interpolated linearly between two rounds. `place` gives the positions
+// of rounds.
 std::optional<double> PlaceOfTarget(const Curve& curve, double target, const std::function<double(int64_t)>& place) {
   const double sign = curve.lower_is_better ? -1 : 1;
   double before = 0, best = 0;
@@ -60,7 +60,7 @@ std::optional<double> ValueOf(const PaperResult& result, const std::string& metr
   return curve->best().second;
 }
 
-// The point of the grid that comes out best: all of whose seeds have a value, of these the fewest rounds or best value.
+// The best point of the grid: among those with values for all seeds, the one with the fewest rounds or the best value.
 void TakeBest(const SweepOutcome& outcome, size_t seeds, Reproduced& reproduced) {
   const PaperResult& result = *reproduced.result;
   const bool lower = result.to_target() || outcome.lower_is_better;
@@ -87,7 +87,7 @@ bool Says(const SweepPoint& point, const std::string& setting) {
   return std::ranges::any_of(point, [&](const auto& one) { return one.first + "=" + one.second == setting; });
 }
 
-// Of several values of one key any; of several keys all.
+// Any of several values for one key; all of several keys.
 StatusOr<std::vector<SweepPoint>> Chosen(const std::vector<SweepPoint>& points, const PaperResult& result,
                                          const std::vector<std::string>& settings) {
   std::map<std::string, std::vector<std::string>> wanted;
@@ -106,7 +106,7 @@ StatusOr<std::vector<SweepPoint>> Chosen(const std::vector<SweepPoint>& points, 
                     Join(names, "; "));
 }
 
-// Those whose axes the result has: of one without a grid all of it counts.
+// The settings whose axes the result has: a result without a grid is not restricted.
 std::vector<std::string> SettingsFor(const PaperResult& result, const std::vector<std::string>& settings) {
   std::vector<std::string> kept;
   for (const std::string& setting : settings) {
@@ -117,7 +117,7 @@ std::vector<std::string> SettingsFor(const PaperResult& result, const std::vecto
   return kept;
 }
 
-// Rounds after the target would say nothing that is measured, and of a paper's hundreds they are often most.
+// Rounds after the target are not measured, and they are often most of a paper's hundreds.
 std::string StopAtTarget(const PaperResult& result, const std::string& metric) {
   return fmt::format("run.stop={} {} {}", metric, LowerIsBetter(metric) ? "<=" : ">=", result.target);
 }
@@ -193,7 +193,7 @@ std::string Missed(const Reproduced& reproduced, const std::vector<Reproduced>& 
   const auto hold = [&](std::optional<double> bound, bool at_least) {
     if (!bound) return;
     if (!reproduced.value) {
-      // A target that is not reached takes more rounds than any bound; a run that fails has come to less than any.
+      // An unreached target needs more rounds than any bound; a failed run has less than any bound of a value.
       if (at_least != result.to_target()) missed.push_back("no value");
     } else if (at_least ? reproduced.value->mean < *bound : reproduced.value->mean > *bound) {
       missed.push_back(fmt::format("{} {}", at_least ? "at least" : "at most", NumberText(*bound)));

@@ -17,8 +17,8 @@ namespace rivulet {
 // Extent of a reproduction. Runs in the history count too, even if they are not repeated now.
 struct ReproduceOptions {
   std::string db = "./rivulet.sqlite";
-  std::vector<std::string> settings;  // KEY=VALUE: of each grid only points that say so; empty: all
-  std::optional<int64_t> seeds;       // in the place of the paper's
+  std::vector<std::string> settings;  // KEY=VALUE: restricts each grid to matching points; empty: all
+  std::optional<int64_t> seeds;       // instead of the paper's
   std::optional<int64_t> workers;
   bool quick = false, gathered = false;
 };
@@ -27,27 +27,27 @@ struct ReproduceOptions {
 struct Reproduced {
   const PaperResult* result;
   SweepPoint point;               // the best of its grid
-  std::vector<Curve> curves;      // of the first run of that, or of any that there is
-  std::optional<Spread> value;    // over its seeds; none: the target was not reached
-  size_t settings = 0, done = 0;  // of its grid: how many there are, and of how many all seeds are over
-  std::string missed;             // the bound that it should have come out at; "": none
-  double seconds = 0;             // of all its runs that were not there already
-  // More settings may still do better, or be the first that did anything.
+  std::vector<Curve> curves;      // of the best point's first run, or of any run
+  std::optional<Spread> value;    // over its seeds; nullopt: the target was not reached
+  size_t settings = 0, done = 0;  // of its grid: their number, and the number with all seeds done
+  std::string missed;             // the violated bound; "": none
+  double seconds = 0;             // of all its new runs
+  // Otherwise, more settings may still do better, or be the first with a result.
   bool whole() const { return done == settings; }
 };
 
-// Runs what `options` ask for of one result by `run`, and reads what the history has of it. A usage error: no point of
-// its grid says what options.settings want.
+// Runs the experiments of one result by `run`, restricted by `options`, and reads the history's results. A usage error:
+// no point of its grid matches options.settings.
 StatusOr<Reproduced> Reproduce(const Paper& paper, const PaperResult& result, const ReproduceOptions& options,
                                const RunTrials& run);
 
-// Every bound that its value does not keep, as words. Of a result that is not whole none that more of it could mend.
+// Every violated bound, in words. For an incomplete result, only those that more settings cannot satisfy.
 std::string Missed(const Reproduced& reproduced, const std::vector<Reproduced>& earlier);
 
-// With the four digits that papers give.
+// Formats a number with four digits, as papers do.
 std::string NumberText(double value);
 
-// A curve a result: of the best setting, over rounds, or over virtual time where a result is measured in that.
+// A curve per result, for its best setting: over rounds, or over virtual time if a result is measured in that.
 Chart ChartOf(const Paper& paper, const std::vector<Reproduced>& all);
 
 }  // namespace rivulet

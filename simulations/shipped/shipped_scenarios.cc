@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kScenarioEnding = ".toml";
 
-// The first lines, as far as they are comments.
+// The comment lines at the begin.
 std::string CommentOf(std::string_view text) {
   std::string comment;
   while (text.starts_with('#')) {

@@ -27,7 +27,7 @@ void Judge(SweptPoint& point, SweepOutcome& outcome) {
   point.best = SpreadOf(best);
 }
 
-// A set that is there for choosing decides, so that the test set chooses nothing.
+// A validation set decides if there is one, so that the test set chooses nothing.
 std::string JudgingMetric(const std::vector<std::string>& known) {
   for (const std::string_view metric : kJudgingMetrics) {
     const bool chooses = metric.starts_with("validation/");

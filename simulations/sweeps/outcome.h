@@ -1,4 +1,4 @@
-// Outcome of a sweep, read from its history: a line a point, over its seeds.
+// Outcome of a sweep, read from its history: a line per point, over its seeds.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct SweptRun {
 struct SweptPoint {
   SweepPoint point;
   std::vector<SweptRun> runs;
-  // Of `metric` over those of its runs that are finished and have it: the last round's value, and the best round's.
+  // Spread of `metric` over the finished runs that have it: the value at the last round, and at the best round.
   Spread last, best;
   bool whole() const { return last.runs == runs.size(); }
 };
@@ -32,16 +32,16 @@ struct SweepOutcome {
   std::string name, tag, metric;
   bool lower_is_better = false;  // of the metric
   std::vector<SweptPoint> points;
-  std::optional<size_t> best;  // of the points: by the mean of its last value, among those all of whose runs have one
+  std::optional<size_t> best;  // index of the best point by its mean last value, among those with values for all runs
 };
 
-// `points` with their runs' ids and seeds; `metric` "": the validation set's where there is one,
-// else what people look at first. NOT_FOUND: no run has that metric.
+// `points` with their runs' ids and seeds; `metric` "": the validation set's if there is one, else the most important
+// one. NOT_FOUND: no run has that metric.
 StatusOr<SweepOutcome> JudgeSweep(const std::string& db, std::vector<SweptPoint> points, const std::string& metric);
 
 std::string SweepTable(const SweepOutcome& outcome, size_t columns);
 std::string SweepJson(const SweepOutcome& outcome);
-// A curve a point: the mean over its runs, of the rounds that all of them have.
+// A curve per point: the mean over its runs, for the rounds that all of them have.
 Chart SweepChart(const SweepOutcome& outcome);
 
 }  // namespace rivulet

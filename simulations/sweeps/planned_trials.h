@@ -31,14 +31,14 @@ struct PlannedTrial {
 };
 
 // Every point under every seed, the seeds of a point together: runs that differ in their seed alone share a plan. All
-// scenarios are read before the first runs, so a mistake in one is a usage error.
+// scenarios are read before the first run, so a mistake in one is a usage error.
 StatusOr<std::vector<PlannedTrial>> PlanTrials(const SweepPlan& plan);
 
 // The points without any run.
 std::vector<SweptPoint> WithoutRuns(const std::vector<SweepPoint>& points);
-// The points with the runs that the history has and that are over, finished or failed. Runs nothing and makes no data.
+// The points with the history's ended runs, finished or failed. Runs nothing and generates no data.
 StatusOr<std::vector<SweptPoint>> GatherTrials(const SweepPlan& plan);
-// How the trials that are not in the history are run: every point, under every seed.
+// Runs the trials that are not in the history: every point, under every seed.
 using RunTrials = std::function<StatusOr<std::vector<SweptPoint>>(const SweepPlan& plan)>;
 
 }  // namespace rivulet

@@ -9,7 +9,7 @@
 namespace rivulet {
 namespace {
 
-constexpr size_t kMostPoints = 10'000;  // more are a mistake in a range, and not a night's work
+constexpr size_t kMostPoints = 10'000;  // more are a mistake in a range
 
 struct Axis {
   std::string key;
@@ -24,7 +24,7 @@ StatusOr<std::pair<std::string, std::string>> KeyAndRest(const std::string& axis
   return std::pair(axis.substr(0, equals), axis.substr(equals + 1));
 }
 
-// At commas that stand outside of quotes and brackets.
+// Split at commas outside of quotes and brackets.
 std::vector<std::string> ValuesIn(const std::string& text) {
   std::vector<std::string> values(1);
   int depth = 0;
@@ -86,7 +86,7 @@ StatusOr<Axis> DrawnAxis(const std::string& text, int64_t draws, uint64_t seed) 
   return result;
 }
 
-// The n-th of one with the n-th of the others; no axes are one point without keys.
+// The n-th value of one with the n-th of the others; no axes give one point without keys.
 StatusOr<std::vector<SweepPoint>> Side(const std::vector<Axis>& axes) {
   if (axes.empty()) return std::vector<SweepPoint>(1);
   std::vector<SweepPoint> points(axes[0].values.size());

@@ -12,7 +12,7 @@ namespace rivulet {
 bool SaysTheSame(const std::string& config, const Scenario& scenario) {
   const StatusOr<Scenario> stored = Scenario::ParseStored(config, "");
   if (!stored.ok()) return false;
-  // What a simulation found out from the data and wrote down (simulator.cc).
+  // The number that a simulation derived from the data and stored (simulator.cc).
   Scenario asked = scenario;
   if (asked.data.partition.clients == 0) asked.data.partition.clients = stored->data.partition.clients;
   if (asked.server.min_clients == 0) asked.server.min_clients = stored->server.min_clients;
@@ -21,8 +21,8 @@ bool SaysTheSame(const std::string& config, const Scenario& scenario) {
 
 namespace {
 
-// Whether clients on machines of their own do a run, or did: each has sent its update, itself or through an aggregator,
-// or has joined before its first task was over. What they trained on is theirs, whatever the scenario says of data.
+// Whether clients on separate machines take part, or did: each has sent its update, directly or through an aggregator,
+// or has joined before its first task was over. Their training data are their own, whatever the scenario has.
 StatusOr<bool> IsDeployed(History& history, const std::string& run_id) {
   RIVULET_ASSIGN_OR_RETURN(const std::vector<ClientRoundRow> tasks, history.ClientRounds(run_id, 1));
   if (!tasks.empty()) {
@@ -35,7 +35,7 @@ StatusOr<bool> IsDeployed(History& history, const std::string& run_id) {
 
 }  // namespace
 
-// Of several the newest that is finished, or else the newest.
+// Among several the newest finished one, or else the newest.
 StatusOr<RunRow> Trials::Find(const Scenario& scenario) {
   RunRow found;
   if (!FileSystem::Default().Exists(options_.db_path)) return found;
@@ -80,7 +80,7 @@ StatusOr<TrialResult> Trials::Run(const Scenario& scenario, const CoordinatorObs
   }
   RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<Simulation> simulation, Begin(scenario, known.run_id, observer));
   result.run_id = simulation->run_id();
-  // Now, so that a process that is killed leaves a run that is found among its own.
+  // At once, so that a killed process leaves a run that is found later.
   RIVULET_RETURN_IF_ERROR(Tag(result.run_id));
   if (options_.on_run) options_.on_run(result.run_id);
   bool stopped;

@@ -18,29 +18,29 @@ namespace rivulet {
 
 struct TrialOptions {
   std::string db_path;
-  std::string tag;                                             // that every run of the sweep gets
-  int workers = 0;                                             // as SimulationOptions
+  std::string tag;                                             // given to every run of the sweep
+  int workers = 0;                                             // as in SimulationOptions
   std::function<void(const std::string& run_id)> on_run = {};  // of each run, before its first round
 };
 
 struct TrialResult {
   std::string run_id;
-  bool was_done = false;  // found finished in the history
-  Status status;          // why it failed: of clients, models and data, not of the history
+  bool was_done = false;  // it was already finished in the history
+  Status status;          // why it failed: errors of clients, models and data, not of the history
 };
 
-// Not thread-safe, but for Stop.
+// Runner of a sweep's trials. Not thread-safe, except for Stop.
 class Trials {
  public:
-  // `row_bytes`: as SharedRuns.
+  // `row_bytes`: as in SharedRuns.
   Trials(TrialOptions options, int64_t row_bytes) : options_(std::move(options)), shared_(row_bytes) {}
 
-  // The simulated run that says what `scenario` says: that of the history where it is finished, and goes on where it is
-  // not, also where it failed; else a new one. CANCELLED after Stop. Another error is one of the scenario, its data or
-  // the history, before the first round; what ends a run later is its result's.
+  // Gives the simulated run of `scenario`: the history's if it is finished; else that is resumed, even if it failed;
+  // else a new one. CANCELLED after Stop. Other errors are those of the scenario, its data or the history, before the
+  // first round; a later error is in the result.
   StatusOr<TrialResult> Run(const Scenario& scenario, const CoordinatorObserver& observer);
-  // The one that Run would take or go on with, if there is one, and else a row without an id. Runs nothing, and makes
-  // no history where there is none.
+  // The run that Run would take or resume, else a row without an id. Runs nothing, and creates no
+  // history.
   StatusOr<RunRow> Find(const Scenario& scenario);
   // From another thread: stops the present run and all later ones.
   void Stop();
@@ -57,8 +57,8 @@ class Trials {
   std::shared_ptr<Simulation> running_ GUARDED_BY(mutex_);
 };
 
-// Whether a run that was stored with `config` is one of `scenario`: it says the same, but for how many clients there
-// are where only the data told.
+// Whether a run stored with `config` is one of `scenario`: its configuration is equal, except for a number of clients
+// that only the data determined.
 bool SaysTheSame(const std::string& config, const Scenario& scenario);
 
 }  // namespace rivulet

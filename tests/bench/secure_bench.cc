@@ -9,6 +9,7 @@
 #include <numeric>
 #include <optional>
 
+#include "certificates/signature.h"
 #include "federated/secure/announcement.h"
 #include "federated/secure/key_derivation.h"
 #include "federated/secure/keystream.h"
@@ -16,7 +17,6 @@
 #include "federated/secure/secagg_client.h"
 #include "federated/secure/secagg_server.h"
 #include "federated/secure/shamir.h"
-#include "federated/secure/signature.h"
 #include "tests/federated/secure/test_authority.h"
 
 namespace rivulet::bench {

@@ -29,7 +29,7 @@ class CheckedTrainer final : public Trainer {
   int MostLanes(TaskKind kind, int64_t examples) override { return on_device_->MostLanes(kind, examples); }
   Status CheckRoom(TaskKind kind, int64_t examples) override { return on_device_->CheckRoom(kind, examples); }
   bool TakesUnlikeTasks() const override { return on_device_->TakesUnlikeTasks(); }
-  // Parts come to the host, to be looked at.
+  // Parts are copied to the host, for the comparison.
   bool LeaveParts(bool) override { return false; }
   void Observe(RunObserver* observer) override { on_device_->Observe(observer); }
 
@@ -63,7 +63,7 @@ class CheckedTrainer final : public Trainer {
     return absl::OkStatus();
   }
 
-  // Of each size of a batch that the task has, once for all tasks.
+  // Checks a step for each batch size of the task, once for all tasks.
   Status CheckSteps(const LaneTask& lane) {
     const std::vector<LocalPass>& passes = programs_->plan().program(lane.task->kind)->passes;
     for (size_t pass = 0; pass < passes.size(); ++pass) {
@@ -101,7 +101,7 @@ class CheckedTrainer final : public Trainer {
   const std::shared_ptr<PassPrograms> programs_;
   const std::shared_ptr<GpuDevice> device_;
   const std::unique_ptr<Trainer> on_device_, on_host_;
-  std::set<std::tuple<TaskKind, size_t, int64_t>> checked_;  // steps, by kind, pass and size of a batch
+  std::set<std::tuple<TaskKind, size_t, int64_t>> checked_;  // steps, by kind, pass and batch size
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Trainer that trains each task on device and host and compares the results, to validate a kernel, a driver or a new
-// GPU. The device's update is folded. It is slow: the host trains one task after the other.
+// GPU. The device's update is aggregated. It is slow: the host trains one task after another.
 //
 // Each step program is first compared tensor by tensor, once for each batch size (client/training/device/step_check.h).
 // An op that differs is reported by name. Each training is then compared by the parts of the update, the declared
@@ -14,11 +14,11 @@
 
 namespace rivulet {
 
-// ‖device − host‖ / ‖host‖ of a part; of declared numbers relative to 1 + their magnitude.
+// ‖device − host‖ / ‖host‖ of a part; for declared numbers relative to 1 + their magnitude.
 inline constexpr double kUpdateTolerance = 1e-2;
 
-// As NewGpuTrainer, whose errors it has. A result's status, beside what Trainer says, INTERNAL: the device differs, in
-// which op or part, at which value, and by how much.
+// As NewGpuTrainer, with its errors. A result's status may also be INTERNAL: the device differs; with the op or part,
+// the value, and the difference.
 StatusOr<std::unique_ptr<Trainer>> NewCheckedTrainer(std::shared_ptr<PassPrograms> programs, const TrainingDevice& on);
 
 }  // namespace rivulet

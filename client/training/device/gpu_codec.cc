@@ -36,7 +36,7 @@ constexpr Scaled kScaled[] = {{"int4", 64, 7, false},           {"int8", 256, 12
 
 constexpr std::string_view kEdens[] = {"eden1", "eden2", "eden3", "eden4"};
 
-// What is put into scratch one behind the other.
+// Places in scratch memory, one after another.
 class Scratch {
  public:
   explicit Scratch(GpuOperand all = {}) : all_(all) {}

@@ -15,21 +15,21 @@
 
 namespace rivulet {
 
-// Lanes' values of a part, as "send_values" has left them, and what its codec needs beside them, both on the device.
+// Lanes' values of a part, as written by "send_values", and the other inputs of its codec, all on the device.
 struct GpuSentPart {
   GpuOperand values;                     // padded_values() of each lane
   GpuOperand scratch;                    // ScratchBytes() of each lane
   const gpu::Stream* streams = nullptr;  // by lane
-  uint32_t op = 0;                       // which part it is, for draws
+  uint32_t op = 0;                       // index of the part, for draws
   int lanes = 0;
 };
 
 class GpuCodec {
  public:
-  // Nothing: a codec that only the host has, or a part without values.
+  // Nullopt: a codec that only the host has, or a part without values.
   static std::optional<GpuCodec> Of(const PartSpec& part);
 
-  // Whether a fold does all of it as it reads the values (FoldCodec), so that nothing is to be done before.
+  // Whether a fold does the whole codec while it reads the values (FoldCodec), so no stage before it is needed.
   bool in_fold() const { return kind_ == Kind::kInFold; }
   gpu::FoldCodec fold() const { return fold_; }
 

@@ -13,15 +13,15 @@ namespace rivulet {
 
 class GpuDevicePart : public DevicePart {
  public:
-  // In which folds are done.
+  // The stream of the folds.
   virtual GpuStream& stream() const = 0;
-  // As Fold, but into sums that begin at 0 and stay on the device, of 64 bits or of 32, until the next fold; of no
-  // update they are 0. Waits for the stream.
+  // As Fold, but into sums that begin at 0 and stay on the device, of 64 bits or of 32, until the next fold; without
+  // updates they are 0. Waits for the stream.
   virtual StatusOr<std::vector<Folded>> FoldThere(std::span<const int32_t> updates, std::span<const double> scales,
                                                   int value_bits, int sign, bool narrow,
                                                   std::span<FoldState> states) const = 0;
   virtual std::byte* sums_there() const = 0;  // of the last FoldThere
-  // Adds them to `sums`, as many as there are elements. Waits for the stream.
+  // Adds them to `sums`, one for each element. Waits for the stream.
   virtual Status AddSums(std::span<int64_t> sums) const = 0;
   virtual Status AddSums(std::span<int32_t> sums) const = 0;
 };

@@ -21,7 +21,7 @@ GpuExamples::GpuExamples(std::shared_ptr<const ExampleDecoder> decoder, std::vec
 void GpuExamples::ForgetSetsThatAreGone() {
   std::erase_if(sets_, [this](const auto& set) {
     if (!set.first.expired()) return false;
-    // The first last, so that it is taken first: who takes many then has neighbours.
+    // The first row is freed last and reused first, so that a later set with many examples gets neighbouring rows.
     const Rows& rows = set.second.rows;
     for (size_t record = rows.size(); record-- > 0;) {
       if (rows[record] != kNone) FreeRow(rows[record]);
@@ -30,7 +30,7 @@ void GpuExamples::ForgetSetsThatAreGone() {
   });
 }
 
-// No more than there are examples to keep: the tables of a small data set are small.
+// At most the number of examples to keep: the tables of a small data set are small.
 int64_t GpuExamples::RowsWorthKeeping() const {
   int64_t examples = 0;
   for (const auto& [set, of] : sets_) examples += of.size;
@@ -43,14 +43,14 @@ StatusOr<bool> GpuExamples::Reserve(GpuStream& stream, std::span<GpuShare> share
   for (GpuShare& share : shares) {
     const std::shared_ptr<const DecodedExamples> examples = share.source->set();
     share.set = examples;
-    if (examples == nullptr) share.set = std::make_shared<int>();  // gone with the share
+    if (examples == nullptr) share.set = std::make_shared<int>();  // removed with the share
     Set& set = sets_[share.set];
     set.size = examples == nullptr ? share.source->size() : examples->size();
     if (set.rows.size() < static_cast<size_t>(set.size)) set.rows.resize(static_cast<size_t>(set.size), kNone);
     wanted += std::ssize(share.examples);
     for (const uint32_t example : share.examples) {
       const uint32_t record = share.source->RecordOf(example);
-      // A record that there is not is told by who decodes it.
+      // A missing record is reported by the decoder.
       const uint32_t row = record < set.rows.size() ? set.rows[record] : kNone;
       if (row == kNone) {
         ++missing;
@@ -69,7 +69,7 @@ Status GpuExamples::ReserveStaging(int64_t rows) {
   if (rows <= staging_rows_) return absl::OkStatus();
   size_t bytes = 0;
   for (const size_t row : row_bytes_) bytes += GpuAligned(static_cast<size_t>(rows) * row);
-  staging_ = PinnedMemory();  // goes before the larger one comes
+  staging_ = PinnedMemory();  // freed before the larger one is allocated
   staging_rows_ = 0;
   RIVULET_ASSIGN_OR_RETURN(staging_, device_->AllocatePinned(bytes));
   staging_rows_ = rows;
@@ -85,16 +85,16 @@ std::byte* GpuExamples::Staging(size_t feature, int64_t row) const {
 StatusOr<bool> GpuExamples::ReserveTables(GpuStream& stream, int64_t rows) {
   const int64_t worth = is_full_ ? 0 : RowsWorthKeeping();
   if (capacity_ >= std::max(rows, worth)) return false;
-  // Twice as much each time, so that data sets which come one after the other seldom move what is there.
+  // Doubled each time, so that data sets which come one after another seldom move existing rows.
   const int64_t most = static_cast<int64_t>(most_bytes_ / std::max<size_t>(example_bytes_, 1));
   const int64_t generous = std::max({rows, worth, std::min(2 * capacity_, most)});
   Status moved = MoveTables(stream, generous);
-  // Asked again each time, the driver would be each time.
+  // Otherwise each later call would ask the driver again.
   is_full_ = absl::IsResourceExhausted(moved);
   if (is_full_ && capacity_ >= rows) return false;
   if (is_full_ && rows < generous) moved = MoveTables(stream, rows);
   if (absl::IsResourceExhausted(moved) && capacity_ > 0) {
-    // What is kept makes way for what is needed.
+    // Kept examples are dropped for needed ones.
     Drop();
     moved = MoveTables(stream, rows);
   }
@@ -146,7 +146,7 @@ void GpuExamples::Append(uint32_t row) {
   newest_ = row;
 }
 
-// Those of the shares at hand are the newest, and there is room for all of them.
+// Rows of the present shares are the newest, and there is room for all of them.
 uint32_t GpuExamples::TakeRow() {
   if (free_.empty()) FreeRow(oldest_);
   const uint32_t row = free_.back();
@@ -185,7 +185,7 @@ Status GpuExamples::Bring(GpuStream& stream, GpuShare& share) {
       return decoded;
     }
   }
-  // Neighbours go in one piece.
+  // Neighbours are copied at once.
   uint32_t first = 0;
   int64_t together = 0;
   for (const uint32_t example : missing) {

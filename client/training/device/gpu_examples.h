@@ -1,4 +1,4 @@
-// Examples stored on a device: one table a feature, with as many rows as there is room for, shared by all lanes of a
+// Examples stored on a device: one table per feature, with as many rows as there is room for, shared by all lanes of a
 // trainer. A client's examples stay there and are not decoded or copied again for its next task. When room runs out,
 // the least recently used rows are replaced.
 //
@@ -20,29 +20,29 @@
 
 namespace rivulet {
 
-// Which examples a lane takes, and where they are.
+// The examples of a lane, and their rows.
 struct GpuShare {
   const ExampleSource* source = nullptr;
   std::vector<uint32_t> examples;             // of the source, each once
-  std::vector<uint32_t> rows;                 // of the table, in their order; by Bring
-  std::shared_ptr<const void> set = nullptr;  // Reserve's: whose records they are
+  std::vector<uint32_t> rows;                 // of the table, in the same order; set by Bring
+  std::shared_ptr<const void> set = nullptr;  // the data set of the records; set by Reserve
 };
 
-// One trainer's. Not thread-safe.
+// Cache of examples on a device. Used by one trainer. Not thread-safe.
 class GpuExamples {
  public:
-  // `row_bytes`: of an example, by feature. Keeps `most_bytes`, or what a call of Reserve needs where that is more.
+  // `row_bytes`: of an example, by feature. Keeps `most_bytes`, or the need of a Reserve call if that is more.
   GpuExamples(std::shared_ptr<const ExampleDecoder> decoder, std::vector<size_t> row_bytes,
               std::shared_ptr<GpuDevice> device, size_t most_bytes);
 
-  // Makes room for these shares: what is there of them stays until the next call. Uses the stream, and waits for it,
-  // where the tables move. RESOURCE_EXHAUSTED: they do not go onto the device, and nothing is kept.
-  // True: the tables have moved.
+  // Makes room for these shares: their present rows stay until the next call. Uses the stream, and waits for it, if
+  // the tables move. RESOURCE_EXHAUSTED: they do not fit on the device, and nothing is kept. True: the tables have
+  // moved.
   StatusOr<bool> Reserve(GpuStream& stream, std::span<GpuShare> shares);
-  // Decodes what is missing of a share, puts its way to the device into the stream, and says where all of it is. Of the
-  // shares of the last Reserve, each once. An error is the source's, and concerns no other share.
+  // Decodes the missing examples of a share, enqueues their copies on the stream, and sets all row numbers. For the
+  // shares of the last Reserve, once each. An error is the source's, and concerns no other share.
   Status Bring(GpuStream& stream, GpuShare& share);
-  // Forgets all, and gives its memory back: also when what was put into the stream may not have been done.
+  // Removes all rows and frees the memory: also if enqueued work may have failed.
   void Drop();
 
   const std::byte* table(size_t feature) const { return tables_[feature].data(); }
@@ -50,9 +50,9 @@ class GpuExamples {
 
  private:
   static constexpr uint32_t kNone = UINT32_MAX, kComing = kNone - 1;
-  using Rows = std::vector<uint32_t>;  // by record; kNone: not there
+  using Rows = std::vector<uint32_t>;  // by record; kNone: not stored
   struct Row {
-    uint32_t older = kNone, newer = kNone;  // of the rows that are in use
+    uint32_t older = kNone, newer = kNone;  // neighbours among the rows in use, by age
     Rows* of = nullptr;
     uint32_t record = 0;
   };
@@ -79,12 +79,12 @@ class GpuExamples {
   const size_t most_bytes_;
   size_t example_bytes_ = 0;
   int64_t capacity_ = 0;  // rows
-  bool is_full_ = false;  // the device had no room for as many as are worth it
+  bool is_full_ = false;  // the device had no room for all rows that are worth keeping
   std::vector<GpuMemory> tables_;
   std::vector<Row> rows_;
   std::vector<uint32_t> free_;  // the last is taken first
   uint32_t oldest_ = kNone, newest_ = kNone;
-  // By what lives as long as the set does, and is not kept alive by this.
+  // Keyed by an object that lives as long as the set, and is not kept alive by this.
   std::map<std::weak_ptr<const void>, Set, std::owner_less<>> sets_;
   PinnedMemory staging_;
   int64_t staging_rows_ = 0, staged_ = 0;

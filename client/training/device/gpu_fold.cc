@@ -153,7 +153,7 @@ StatusOr<std::vector<DevicePart::Folded>> GpuFold::FoldOnDevice(GpuStream& strea
   const auto bring_sums = [&]() -> Status {
     return bring ? stream.ToHost(OnHost<Sum>(kSums), OnDevice<Sum>(kSums), sum_bytes) : absl::OkStatus();
   };
-  // What was put into the stream uses this memory, so it is waited for also where something could not be put there.
+  // Enqueued work uses this memory, so it is awaited even if some work could not be enqueued.
   const auto work = [&]() -> Status {
     RIVULET_RETURN_IF_ERROR(stream.Fill(OnDevice<Sum>(kSums), 0, sum_bytes));
     if (lanes.empty()) return bring_sums();

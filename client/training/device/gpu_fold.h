@@ -17,27 +17,27 @@
 
 namespace rivulet {
 
-// A run of a part, of all lanes, as FloatRun is of one update.
+// A run of a part, for all lanes, like FloatRun for one update.
 struct GpuRun {
   GpuOperand values;
   const std::byte* minus = nullptr;  // the same for all lanes; null: none
   int64_t count = 0;
 };
 
-// What happens to values before they are judged and folded.
+// Changes to values before they are checked and added.
 struct GpuFoldForm {
   const double* factors = nullptr;  // on the device, by lane (engine/kernels/cuda/clip.h); null: none
   gpu::FoldCodec codec = gpu::FoldCodec::kFloat32;
 };
 
-// Keeps its memory. Not thread-safe.
+// Fold on a device; keeps its memory. Not thread-safe.
 class GpuFold {
  public:
   explicit GpuFold(std::shared_ptr<GpuDevice> device) : device_(std::move(device)) {}
 
-  size_t bytes() const { return device_memory_.size(); }  // that it has by now
+  size_t bytes() const { return device_memory_.size(); }  // its present memory
 
-  // As DevicePart's, of `lanes`, whose values in wire order are `runs`. Waits for the stream.
+  // As DevicePart's, for `lanes`, whose values in wire order are `runs`. Waits for the stream.
   StatusOr<std::vector<DevicePart::Folded>> Fold(GpuStream& stream, std::span<const GpuRun> runs,
                                                  const GpuFoldForm& form, std::span<const int32_t> lanes,
                                                  std::span<const double> scales, int value_bits, int sign,
@@ -48,13 +48,13 @@ class GpuFold {
                                                  std::span<int32_t> sums, std::span<FoldState> states);
 
   // The same, but into sums that begin at 0 and stay on the device, of 64 bits or of 32, at sums_there() until the next
-  // fold; of no lanes they are 0. Waits for the stream.
+  // fold; without lanes they are 0. Waits for the stream.
   StatusOr<std::vector<DevicePart::Folded>> FoldThere(GpuStream& stream, std::span<const GpuRun> runs,
                                                       const GpuFoldForm& form, std::span<const int32_t> lanes,
                                                       std::span<const double> scales, int value_bits, int sign,
                                                       bool narrow, std::span<FoldState> states);
   std::byte* sums_there() const { return OnDevice<std::byte>(kSums); }
-  // Adds what is there, whoever has put it there, to `sums`, as many as the runs had values. Waits for the stream.
+  // Adds the sums there, written by any code, to `sums`, one for each value of the runs. Waits for the stream.
   Status AddSums(GpuStream& stream, std::span<int64_t> sums);
   Status AddSums(GpuStream& stream, std::span<int32_t> sums);
 
@@ -65,7 +65,7 @@ class GpuFold {
                                                      const GpuFoldForm& form, std::span<const int32_t> lanes,
                                                      std::span<const double> scales, int value_bits, int sign,
                                                      std::span<Sum> sums, std::span<FoldState> states);
-  // Leaves the sums on the device, and where they are to be brought in the host's memory too.
+  // Leaves the sums on the device and, with `bring`, copies them to host memory too.
   template <typename Sum>
   StatusOr<std::vector<DevicePart::Folded>> FoldOnDevice(GpuStream& stream, std::span<const GpuRun> runs,
                                                          const GpuFoldForm& form, std::span<const int32_t> lanes,
@@ -75,13 +75,13 @@ class GpuFold {
   Status BringAndAdd(GpuStream& stream, std::span<Sum> sums);
   template <typename Sum>
   void AddBrought(std::span<Sum> sums) const;
-  // Those of `lanes` at `which`; without tallies where `blocks` is 0.
+  // Launches the kernels for the lanes of kIds; without tallies if `blocks` is 0.
   template <typename Sum>
   Status Launch(GpuStream& stream, std::span<const GpuRun> runs, const GpuFoldForm& form, size_t lanes, int value_bits,
                 int sign, int64_t blocks);
   Status Reserve(size_t lanes, size_t sum_bytes, int64_t blocks);
   Status BringLanes(GpuStream& stream, std::span<const int32_t> lanes, std::span<const double> scales);
-  // As it was judged.
+  // The value as it was checked.
   StatusOr<float> ValueAt(GpuStream& stream, std::span<const GpuRun> runs, const GpuFoldForm& form, int32_t lane,
                           int64_t index);
   template <typename T>

@@ -87,7 +87,7 @@ Status GpuLaneMemory::ReserveHost(int lanes, const LaneNeeds& needs) {
   shared[Index(SharedRegion::kStreams)] = static_cast<size_t>(lanes) * sizeof(StreamKey);
   shared[Index(SharedRegion::kRound)] = sizeof(double);
   if (!host_.Grow(lanes, bytes, shared)) return absl::OkStatus();
-  host_memory_ = PinnedMemory();  // goes before the larger one comes
+  host_memory_ = PinnedMemory();  // freed before the larger one is allocated
   auto memory = device_->AllocatePinned(host_.bytes());
   if (memory.ok()) {
     host_memory_ = *std::move(memory);
@@ -196,7 +196,7 @@ Status GpuLaneMemory::Bring(GpuStream& stream, int lanes, size_t ids, std::span<
   RIVULET_RETURN_IF_ERROR(
       stream.ToDevice(numbers.data, HostLane(LaneRegion::kNumbers, 0), count * numbers.lane_stride));
 
-  // Nobody writes what lies between two gradients, and norms and checks read the vector as a whole.
+  // The gaps between gradients are never written, and norms and checks read the whole vector.
   std::vector<int> of_gradients = {BufferTable::kGrads};
   if (plan_.flat_names().other_grads) of_gradients.push_back(table_.index("other_grads"));
   for (const int buffer : of_gradients) {
@@ -219,7 +219,7 @@ Status GpuLaneMemory::Bring(GpuStream& stream, int lanes, size_t ids, std::span<
                                                static_cast<int64_t>(base.size() / sizeof(uint32_t)), 0, all});
 }
 
-// In one piece where both sides have the same stride, which is so unless one of them could not be had at first.
+// In one copy if both sides have the same stride, which fails only if one of them could not be allocated at first.
 Status GpuLaneMemory::BringOrders(GpuStream& stream, int lanes) {
   const GpuOperand to = Lane(LaneRegion::kOrder);
   const size_t bytes = host_.stride(Index(LaneRegion::kOrder));

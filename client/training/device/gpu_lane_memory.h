@@ -18,49 +18,49 @@
 
 namespace rivulet {
 
-// Beside the plan's buffers, which come first, and each feature's batch, which come last.
+// Regions between the plan's buffers, which come first, and each feature's batch, which come last.
 enum class LaneRegion : size_t { kArena, kValues, kProgress, kSums, kOrder, kNumbers, kUpdate, kFeatures };
 enum class SharedRegion : size_t { kSteps, kStreams, kIds, kListed, kFactors, kRound };
 
-// As device code takes it.
+// Converts an operand to the form that device code takes.
 template <typename T>
 gpu::LaneSpan<T> SpanOf(const GpuOperand& operand, size_t offset = 0) {
   return {reinterpret_cast<T*>(operand.data + offset), operand.lane_stride};
 }
 
-// What tasks need of it: the most of any of them.
+// Memory needs of tasks: the maximum over all of them.
 struct LaneNeeds {
   size_t passes = 0;
-  int64_t rows = 0;       // examples that are read, which lie apart
-  int64_t order = 0;      // examples that are taken, one after the other
+  int64_t rows = 0;       // examples that are read, which are stored separately
+  int64_t order = 0;      // examples that are taken, one after another
   int64_t feed_rows = 0;  // of a batch
   size_t arena_bytes = 0;
-  size_t update_bytes = 0;  // of what happens to its update (client/training/device/gpu_update_pipeline.h)
-  size_t fold_bytes = 0;    // what a fold is going to take apart: of all lanes, and of each
+  size_t update_bytes = 0;  // for the stages of its update (client/training/device/gpu_update_pipeline.h)
+  size_t fold_bytes = 0;    // the separate need of a fold: for all lanes, and for each
   size_t fold_lane_bytes = 0;
   size_t ids = 0;                // in lists of lanes
-  std::span<const int> brought;  // buffers that come to the host
+  std::span<const int> brought;  // buffers that are copied to the host
 };
 
-// Not thread-safe.
+// Memory of all lanes. Not thread-safe.
 class GpuLaneMemory {
  public:
-  // A pass's numbers lie so far apart, each at an address of its own that any kernel may write to.
+  // Distance between a pass's numbers, each at an address that any kernel may write to.
   static constexpr size_t kValueBytes = kGpuAlignment;
 
   GpuLaneMemory(const PassPrograms& programs, std::shared_ptr<GpuDevice> device);
 
-  // On the device, what one lane takes, with its examples; and how many lanes go into what it has left, with
-  // `for_examples` that are kept there by now and would give way.
+  // Device memory of one lane with its examples; and the number of lanes that fit into the free memory, plus the
+  // `for_examples` bytes that are kept now and may be freed.
   size_t LaneBytes(const LaneNeeds& needs) const;
   int MostLanes(const LaneNeeds& needs, size_t for_examples) const;
   size_t SharedBytes() const;  // of vectors that all lanes read
   size_t BytesLeft(size_t for_examples) const;
 
-  // RESOURCE_EXHAUSTED. What lay there is lost where it moves; lists of lanes lie apart.
+  // RESOURCE_EXHAUSTED. A moved region loses its content; lists of lanes are separate.
   Status ReserveHost(int lanes, const LaneNeeds& needs);
   Status ReserveHostIds(size_t ids);
-  StatusOr<bool> ReserveDevice(int lanes, const LaneNeeds& needs);  // whether it moved
+  StatusOr<bool> ReserveDevice(int lanes, const LaneNeeds& needs);  // true: it moved
   void ReleaseDevice();
 
   std::byte* HostBuffer(int buffer, int lane) const { return HostAt(static_cast<size_t>(buffer), lane); }
@@ -77,21 +77,21 @@ class GpuLaneMemory {
   std::span<const size_t> row_bytes() const { return row_bytes_; }   // of an example, by feature
   size_t features() const { return row_bytes_.size(); }
 
-  // Puts into the stream: for lanes 0 to `lanes` - 1, the parameters as the base has them, everything counted from 0,
-  // and what is shared. The plan's other vectors are as they were: its begin programs write them.
+  // Enqueues on the stream: for lanes 0 to `lanes` - 1, the base's parameters, zeroed counts, and the shared regions.
+  // Other vectors of the plan are unchanged: its begin programs write them.
   Status Bring(GpuStream& stream, int lanes, size_t ids, std::span<const std::byte> base,
                std::span<const AlignedBuffer* const> broadcasts);
-  // In which order each lane takes its examples, as it stands in HostLane(kOrder, …).
+  // Copies each lane's order of examples from HostLane(kOrder, …).
   Status BringOrders(GpuStream& stream, int lanes);
   Status BringPlace(GpuStream& stream, int buffer, int lane, size_t offset, size_t bytes);
-  // Back to the host: these buffers, and the sums.
+  // Copies these buffers, and the sums, back to the host.
   Status Fetch(GpuStream& stream, int lanes, std::span<const int> buffers);
   Status FetchSums(GpuStream& stream, int lanes);
 
  private:
   size_t Index(LaneRegion region) const { return static_cast<size_t>(table_.size()) + static_cast<size_t>(region); }
   size_t Index(SharedRegion region) const { return static_cast<size_t>(table_.size()) + static_cast<size_t>(region); }
-  // Of what both have, 0 for the buffers.
+  // Bytes of the regions that both sides have, 0 for the buffers.
   std::vector<size_t> CommonBytes(const LaneNeeds& needs) const;
   std::vector<size_t> DeviceBytes(const LaneNeeds& needs) const;
   std::byte* HostAt(size_t region, int lane) const;
@@ -105,7 +105,7 @@ class GpuLaneMemory {
   LaneRegions host_, on_device_;
   PinnedMemory host_memory_, host_ids_;
   GpuMemory device_memory_;
-  bool base_brought_ = false;  // to device_memory_
+  bool base_brought_ = false;  // the base is in device_memory_
   std::vector<GpuOperand> operands_;
 };
 

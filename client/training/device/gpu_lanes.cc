@@ -11,7 +11,7 @@
 namespace rivulet {
 namespace {
 
-// In which order a task takes its examples, over all passes: as its client would by itself.
+// Sets the order in which a task takes its examples, over all passes: the same as for its client alone.
 void FollowSteps(std::span<const LocalPass> passes, GpuLane& lane) {
   uint64_t epoch = 0;
   std::vector<uint32_t> shuffled;

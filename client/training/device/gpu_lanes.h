@@ -14,7 +14,7 @@ namespace rivulet {
 
 // A task that is being trained, or will be if its data can be read.
 struct GpuLane {
-  size_t request = 0;  // which of those that were asked for
+  size_t request = 0;  // index among the requested tasks
   const LaneTask* asked = nullptr;
   int64_t size = 0;
   std::vector<uint32_t> order;  // of the examples that its steps take, over all passes
@@ -23,11 +23,11 @@ struct GpuLane {
   uint64_t all_steps() const;
 };
 
-// How many examples the steps of all passes take of a client of `size`, at most.
+// The most examples that the steps of all passes take for a client of `size` examples.
 int64_t ExamplesTaken(std::span<const LocalPass> passes, int64_t size);
 
-// Those of `asked` that can be; `results` says why the others cannot. Largest first: so those who step together are the
-// first so and so many, as far as whole batches go.
+// The tasks of `asked` that can be trained; `results` has the others' errors. Largest first, so lanes that step
+// together are the first ones, as far as whole batches go.
 std::vector<GpuLane> GpuLanesOf(std::span<const LocalPass> passes, std::span<const LaneTask> asked,
                                 std::span<LocalResult> results);
 

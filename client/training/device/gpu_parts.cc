@@ -7,7 +7,7 @@
 #include "engine/gpu/gpu_alignment.h"
 
 namespace rivulet {
-// A part of the last results, folded where it lies.
+// A part of the last results, folded in place.
 class GpuParts::LanePart final : public GpuDevicePart {
  public:
   LanePart(GpuParts& parts, size_t part) : parts_(parts), part_(part), codec_(parts.pipeline_.spec(part).codec) {}
@@ -82,7 +82,7 @@ size_t GpuParts::FoldLaneBytes() const {
     for (const RunPlace& run : part.places) blocks += gpu::FoldBlocks(run.count);
     most = std::max(most, blocks);
   }
-  // A tally of each block and of all, a scale and a number.
+  // A tally per block and one for all, a scale and a number.
   return GpuAligned((static_cast<size_t>(most) + 1) * sizeof(gpu::FoldTally) + sizeof(double) + sizeof(int32_t));
 }
 
@@ -113,7 +113,7 @@ std::vector<PartView> GpuParts::Brought(const LaneTask& task, int number, const 
   return views;
 }
 
-// Null of no buffer. What is borrowed has never left the host.
+// Null if there is no buffer. Borrowed buffers have never left the host.
 const float* GpuParts::OnHost(const LaneTask& task, int number, int buffer, size_t offset) const {
   if (buffer < 0) return nullptr;
   const std::byte* const memory = buffer == BufferTable::kBaseParams ? task.base->arena().data()

@@ -18,14 +18,14 @@
 
 namespace rivulet {
 
-// One trainer's, whose memory, table and stream must outlive it. Not thread-safe.
+// Parts of one trainer's lanes; its memory, table and stream must outlive this. Not thread-safe.
 class GpuParts {
  public:
   GpuParts(const Plan& plan, const BufferTable& table, const GpuLaneMemory& memory, std::shared_ptr<GpuDevice> device);
   GpuParts(const GpuParts&) = delete;
-  ~GpuParts();  // where LanePart is known
+  ~GpuParts();  // defined where LanePart is known
 
-  // Sets the stream of folds and of the pipeline; before the first.
+  // Sets the stream of folds and of the pipeline, before the first of these.
   void Use(GpuStream& stream);
   // Whether parts can be folded on the device: all lanes share the base of differences, and the pipeline is known
   // there.
@@ -36,10 +36,10 @@ class GpuParts {
   // The stages before the fold; only if parts can stay.
   GpuUpdatePipeline& pipeline() { return pipeline_; }
   const GpuUpdatePipeline& pipeline() const { return pipeline_; }
-  // Device memory that a fold of the largest part still needs: for its sums, and for each lane.
+  // Further device memory that a fold of the largest part needs: for its sums, and per lane.
   size_t FoldBytes() const;
   size_t FoldLaneBytes() const;
-  // The parts of lane `number` where they were trained, until the next training.
+  // The parts of lane `number` on the device, until the next training.
   std::vector<PartView> Left(int number) const;
   // The same on the host, once the buffers have been copied there; without those that `declared` excludes.
   std::vector<PartView> Brought(const LaneTask& task, int number, const Scalars& declared);
@@ -56,7 +56,7 @@ class GpuParts {
   GpuUpdatePipeline pipeline_;
   GpuFold fold_;
   GpuStream* stream_ = nullptr;
-  std::vector<std::unique_ptr<const LanePart>> left_;  // by part; none where they cannot stay
+  std::vector<std::unique_ptr<const LanePart>> left_;  // by part; empty if they cannot stay
   std::vector<int> sent_;
   bool can_stay_;
   std::vector<std::vector<std::vector<FloatRun>>> runs_;  // of the last results, by lane and part

@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kWord = sizeof(uint32_t);
 
-// Lists of lanes as they are met, each once: so that epochs of the same groups are the same work.
+// Distinct lists of lanes, in the order of use: epochs of the same groups are then the same work.
 class ListedLanes {
  public:
   explicit ListedLanes(std::vector<int32_t>& ids) : ids_(ids) {}
@@ -154,7 +154,7 @@ Status GpuPasses::EnqueueEnd(GpuStream& stream, TaskKind kind, size_t pass, int 
   return RunWhole(stream, end, all);
 }
 
-// What a client tells is of its last epoch.
+// A client's results are those of its last epoch.
 Status GpuPasses::ClearSums(GpuStream& stream, size_t pass, const LanePlan::Epoch& epoch) {
   return stream.Launch("fill_words", gpu::FillWordsArguments{SpanOf<uint32_t>(memory_.Sums(pass)),
                                                              {},
@@ -184,8 +184,8 @@ Status GpuPasses::RunAsGraph(GpuStream& stream, Kept& kept, const Work& work) {
   return stream.Launch(*kept.graph);
 }
 
-// A graph of all of its steps is worth its making where other tasks have the same epoch: clients of unlike sizes make
-// ever new ones, and those go step by step.
+// A graph of all its steps is worth its cost if other tasks have the same epoch. Clients of different sizes make ever
+// new ones, and those run step by step.
 Status GpuPasses::RunEpoch(GpuStream& stream, TaskKind kind, size_t pass, const LanePlan::Epoch& epoch,
                            const CancellationToken& cancel) {
   if (epoch.steps() > kMostStepsOfAGraph) return StepByStep(stream, kind, pass, epoch, cancel);
@@ -218,7 +218,7 @@ Status GpuPasses::StepByStep(GpuStream& stream, TaskKind kind, size_t pass, cons
   return absl::OkStatus();
 }
 
-// A graph holds the address of its list, so all lists are run from one place.
+// A graph contains the address of its list, so all lists are run from one place.
 Status GpuPasses::RunGroup(GpuStream& stream, TaskKind kind, size_t pass, const LanePlan::Group& group,
                            const CancellationToken& cancel) {
   RIVULET_ASSIGN_OR_RETURN(const auto program, programs_.GpuStep(kind, pass, group.batch_size));

@@ -1,7 +1,7 @@
-// Passes of a plan on a GpuTrainer: which lanes step together, in which order, as work of a stream. A step gathers its
-// batch before and counts after, so equal steps enqueue equal work. A step that occurs a second time is kept as a
-// graph of the device and costs one call from then on. So is a whole epoch whose groups of lanes recur with other
-// clients.
+// Passes of a plan on a GpuTrainer: groups of lanes that step together, in order, as work of a stream. A step
+// gathers its batch before and counts after, so equal steps enqueue equal work. A step that occurs a second time
+// is stored as a graph of the device and costs one call from then on. So is a whole epoch whose groups of lanes
+// recur.
 #pragma once
 
 #include <compare>
@@ -21,14 +21,14 @@
 
 namespace rivulet {
 
-// Some of the lanes: the first `count`, or those that stand in LanePlan::ids from `at` on.
+// Some of the lanes: the first `count`, or those in LanePlan::ids from `at` on.
 struct LaneList {
   int32_t count = 0;
   int64_t at = -1;  // -1: the first
   auto operator<=>(const LaneList&) const = default;
 };
 
-// What lanes of certain sizes and epochs do, from the first pass to the last.
+// Work of lanes with certain sizes and epochs, from the first pass to the last.
 struct LanePlan {
   struct Group {
     int64_t batch_size = 0, times = 1;
@@ -50,7 +50,7 @@ struct LanePlan {
   size_t arena_bytes = 0;  // of the largest program
 };
 
-// Not thread-safe.
+// Runner of passes. Not thread-safe.
 class GpuPasses {
  public:
   GpuPasses(PassPrograms& programs, const GpuLaneMemory& memory, const GpuExamples& examples)
@@ -59,27 +59,27 @@ class GpuPasses {
   // Whether a device can run it. UNIMPLEMENTED: an op without a kernel, batches of an input graph, or more than
   // gpu::kMostCounted numbers.
   Status Check(TaskKind kind, size_t pass);
-  // Of the programs of a pass, a lane's.
+  // Arena bytes of a lane for the programs of a pass.
   StatusOr<size_t> ArenaBytes(TaskKind kind, size_t pass, int64_t batch_size);
-  // For these lanes. Compiles what is missing, so that a plan that cannot be compiled for the smallest rest
-  // fails before anything was trained.
+  // The plan for these lanes. Compiles missing programs, so that a plan which cannot be compiled for the smallest
+  // remainder fails before any training.
   StatusOr<LanePlan> PlanFor(TaskKind kind, std::span<const GpuLane> lanes);
 
-  // Puts pass `pass` of the plan for `lanes` lanes into the stream, over the memory as it was reserved: what it begins
-  // with and its steps, and then what it ends with.
+  // Enqueues pass `pass` of the plan for `lanes` lanes on the stream, over the reserved memory: first its begin program
+  // and its steps, then its end program.
   Status EnqueueSteps(GpuStream& stream, TaskKind kind, size_t pass, const LanePlan& plan, int lanes,
                       const CancellationToken& cancel);
   Status EnqueueEnd(GpuStream& stream, TaskKind kind, size_t pass, int lanes);
-  // Graphs hold addresses: to be called when the memory, or the examples, have moved.
+  // Drops all graphs, since they contain addresses: call it when the memory or the examples have moved.
   void Forget();
 
  private:
-  // More would be kept for ever by clients of ever new sizes.
+  // Beyond this, clients of ever new sizes would fill the memory.
   static constexpr size_t kMostGraphs = 512;
-  // A graph of an epoch holds each of its steps; a longer one is run step by step.
+  // A graph of an epoch contains each of its steps; a longer epoch runs step by step.
   static constexpr int64_t kMostStepsOfAGraph = 256;
   struct Kept {
-    int64_t first_plan = 0;  // in which it was met first; 0: never
+    int64_t first_plan = 0;  // the plan in which it was first used; 0: none
     std::unique_ptr<GpuGraph> graph;
   };
 
@@ -92,13 +92,13 @@ class GpuPasses {
                   const CancellationToken& cancel);
   Status StepByStep(GpuStream& stream, TaskKind kind, size_t pass, const LanePlan::Epoch& epoch,
                     const CancellationToken& cancel);
-  // All of it at once, as it is captured.
+  // Enqueues a whole epoch, also for a capture.
   Status Epoch(GpuStream& stream, TaskKind kind, size_t pass, const LanePlan::Epoch& epoch);
   Status ClearSums(GpuStream& stream, size_t pass, const LanePlan::Epoch& epoch);
-  // Of `graphs`; a new one where there is none.
+  // Finds an entry of `graphs`; adds one if missing.
   template <typename Key>
   StatusOr<Kept*> KeptOf(GpuStream& stream, std::map<Key, Kept>& graphs, const Key& key);
-  // What `work` puts into the stream, as a graph.
+  // Runs the work that `work` enqueues, as a graph.
   template <typename Work>
   Status RunAsGraph(GpuStream& stream, Kept& kept, const Work& work);
   Status RunGroup(GpuStream& stream, TaskKind kind, size_t pass, const LanePlan::Group& group,
@@ -108,9 +108,9 @@ class GpuPasses {
   PassPrograms& programs_;
   const GpuLaneMemory& memory_;
   const GpuExamples& examples_;
-  int64_t plans_ = 0;  // that were made
+  int64_t plans_ = 0;  // number of plans made
   std::map<std::shared_ptr<const GpuProgram>, std::unique_ptr<GpuInstance>> instances_;
-  // By program, number of lanes, and whether they are listed.
+  // The program, the number of lanes, and whether the lanes are listed.
   using StepKey = std::tuple<const GpuProgram*, int32_t, bool>;
   std::map<StepKey, Kept> steps_;
   using EpochKey = std::tuple<TaskKind, size_t, LanePlan::Epoch>;

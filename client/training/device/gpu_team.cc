@@ -17,15 +17,15 @@
 namespace rivulet {
 namespace {
 
-constexpr char kRule[] = "mean";  // that is folded from wherever the values lie
+constexpr char kRule[] = "mean";  // the only rule that is folded on a device
 
-// Which of a team's devices has an update, and under which number.
+// The device of an update, and its number there.
 struct Place {
   size_t device = 0;
   int32_t number = 0;
 };
 
-// Does `work` with every number below `count` at once, the first in this thread.
+// Runs `work` with every number below `count` at once, the first in this thread.
 template <typename Work>
 void Each(size_t count, const Work& work) {
   std::vector<std::thread> others;
@@ -34,7 +34,7 @@ void Each(size_t count, const Work& work) {
   for (std::thread& other : others) other.join();
 }
 
-// One part of updates that lie on several devices. An update's number is its task's.
+// One part of updates on several devices. An update's number is its task's.
 class TeamPart final : public DevicePart {
  public:
   TeamPart(std::vector<const GpuDevicePart*> parts, const std::vector<Place>& places, GpuSum& sum)
@@ -52,7 +52,7 @@ class TeamPart final : public DevicePart {
   }
 
  private:
-  // What one device folds.
+  // The share of one device.
   struct Share {
     std::vector<size_t> which;  // of the updates
     std::vector<int32_t> numbers;
@@ -89,7 +89,7 @@ class TeamPart final : public DevicePart {
     return **std::ranges::find_if(parts_, [](const GpuDevicePart* part) { return part != nullptr; });
   }
 
-  // All devices add, or none: where one has no such part, each brings what it has.
+  // All devices add, or none: if one has no such part, each copies its own to the host.
   template <typename Sum>
   Status FoldShares(std::vector<Share>& shares, int value_bits, int sign, std::span<Sum> sums) const {
     const auto has = [](const Share& share) { return !share.which.empty(); };
@@ -114,7 +114,7 @@ class TeamPart final : public DevicePart {
       streams.push_back(&parts_[device]->stream());
       there.push_back(parts_[device]->sums_there());
     }
-    // What was put into the streams reads this memory, so all are waited for also where one fails.
+    // Enqueued work reads this memory, so all streams are awaited even if one fails.
     Status status = sum_.Add(streams, there, sums.size(), sizeof(Sum));
     for (GpuStream* const stream : streams) status.Update(stream->Wait());
     RIVULET_RETURN_IF_ERROR(status);
@@ -185,7 +185,7 @@ class GpuTeam final : public Trainer {
   }
 
  private:
-  // Largest first, and to and fro: equal numbers for each, but for one, and about as many examples.
+  // Largest first, alternating: equal numbers for each, up to one, and about as many examples.
   std::vector<std::vector<size_t>> Deal(std::span<const LaneTask> lanes) const {
     std::vector<size_t> order(lanes.size());
     std::iota(order.begin(), order.end(), size_t{0});
@@ -200,7 +200,7 @@ class GpuTeam final : public Trainer {
     return dealt;
   }
 
-  // Parts that lie on one device each become parts of all: the same ones of every update that was trained.
+  // Parts on single devices become parts of the team: every trained update has the same ones.
   void JoinParts(std::vector<LocalResult>& results) {
     joined_.clear();
     std::vector<std::vector<const GpuDevicePart*>> parts;
@@ -209,7 +209,7 @@ class GpuTeam final : public Trainer {
       parts.resize(std::max(parts.size(), views.size()));
       for (size_t part = 0; part < views.size(); ++part) {
         parts[part].resize(members_.size());
-        // A member that leaves its parts leaves such.
+        // A member that leaves its parts gives this type.
         parts[part][places_[lane].device] = static_cast<const GpuDevicePart*>(views[part].device_part);
         places_[lane].number = views[part].number;
       }

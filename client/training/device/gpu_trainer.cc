@@ -38,7 +38,7 @@ class GpuTrainer final : public Trainer {
         layout_(plan_),
         kept_(KeptPlacesOf(plan_, table_)) {}
 
-  // What the device cannot do is told before there is a task: the programs of whole batches have all ops of the others.
+  // Reports missing support before there is a task: the programs of whole batches have all ops of the others.
   Status Initialise() {
     RIVULET_ASSIGN_OR_RETURN(auto decoder, ExampleDecoder::Create(plan_.features()));
     const std::span<const size_t> row_bytes = memory_.row_bytes();
@@ -131,7 +131,7 @@ class GpuTrainer final : public Trainer {
     return CheckBroadcasts(plan_, table_, first.task->kind, first.broadcasts);
   }
 
-  // Buffers that have a place on the host: what a client keeps, as it begins with it, and what it sends.
+  // Buffers with a place on the host: a client's state, before and after, and its update.
   std::span<const int> Brought(TaskKind kind) const {
     return kind == TaskKind::kTrain && !leaves_ ? brought_ : kept_buffers_;
   }
@@ -153,7 +153,7 @@ class GpuTrainer final : public Trainer {
     return needs;
   }
 
-  // Of one lane, with the arena of its largest program.
+  // For one lane, with the arena of its largest program.
   StatusOr<LaneNeeds> AllNeedsOf(TaskKind kind, int64_t examples) {
     const std::vector<LocalPass>& passes = plan_.program(kind)->passes;
     LaneNeeds needs = NeedsOf(kind, examples, ExamplesTaken(passes, examples));
@@ -165,7 +165,7 @@ class GpuTrainer final : public Trainer {
     return needs;
   }
 
-  // Which examples the lane's steps take, each once.
+  // The examples that the lane's steps take, each once.
   static GpuShare ShareOf(const GpuLane& lane) {
     GpuShare share{.source = lane.asked->examples};
     if (std::ssize(lane.order) >= lane.size) {
@@ -179,7 +179,7 @@ class GpuTrainer final : public Trainer {
     return share;
   }
 
-  // Its examples to the device, and what else it begins with into the host's memory of lane `number`. An error is the
+  // Copies its examples to the device, and its other inputs into the host memory of lane `number`. An error is the
   // task's own.
   Status Read(const GpuLane& lane, GpuShare& share, int number, Scalars& declared) {
     RIVULET_RETURN_IF_ERROR(examples_->Bring(*stream_, share));
@@ -196,7 +196,7 @@ class GpuTrainer final : public Trainer {
                       lane.asked->beside);
   }
 
-  // Numbers that tasks bring, that passes measure and that graphs declare: the end of a lane's scalars.
+  // Numbers of tasks, measures of passes and declarations of graphs: the end of a lane's scalars.
   bool has_numbers() const { return table_.bytes(BufferTable::kScalars) > numbers_at(); }
   size_t numbers_at() const { return table_.number(0) * sizeof(double); }
   GraphNumbers NumbersOf(int number) { return {plan_, table_, memory_.HostBuffer(BufferTable::kScalars, number)}; }
@@ -208,7 +208,7 @@ class GpuTrainer final : public Trainer {
     return absl::OkStatus();
   }
 
-  // What pass `pass` has measured, for the graphs that decide by it. The host divides, as it does for one client.
+  // Sets the measures of pass `pass`, for the graphs that use them. The host divides, as it does for one client.
   Status TellMeasured(std::span<const GpuLane> lanes, const LocalPass& passed, size_t pass) {
     if (plan_.flat_names().measured.empty()) return absl::OkStatus();
     const auto count = static_cast<int>(lanes.size());
@@ -222,7 +222,7 @@ class GpuTrainer final : public Trainer {
     }
     return BringMeasured(count);
   }
-  // What graphs have declared so far stays as they have left it.
+  // Earlier declarations of graphs are unchanged.
   Status BringMeasured(int lanes) {
     const size_t from = table_.measured(0) * sizeof(double), to = table_.declared(0) * sizeof(double);
     for (int lane = 0; lane < lanes; ++lane) {
@@ -267,9 +267,9 @@ class GpuTrainer final : public Trainer {
       return Enqueue(lanes, plan, cancel);
     };
     const Status status = work();
-    // Whatever happened: what was named to the stream is in use until it is through.
+    // In any case: the stream's operands are in use until it is done.
     const Status ran = stream_->Wait();
-    if (!ran.ok()) examples_->Drop();  // they may not have come
+    if (!ran.ok()) examples_->Drop();  // they may not have arrived
     RIVULET_RETURN_IF_ERROR(status);
     RIVULET_RETURN_IF_ERROR(ran);
     if (lanes.empty()) return absl::OkStatus();
@@ -286,8 +286,8 @@ class GpuTrainer final : public Trainer {
     return absl::OkStatus();
   }
 
-  // Memory for these lanes and for their examples; others that are kept make way. Where what is left beside
-  // the lanes is too short for the tables, both are taken anew, the tables first.
+  // Memory for these lanes and for their examples; other kept examples are dropped. If the memory beside the lanes is
+  // too small for the tables, both are allocated anew, the tables first.
   Status ReserveAll(TaskKind kind, std::span<const GpuLane> lanes, std::span<GpuShare> shares, LaneNeeds& needs,
                     LanePlan& plan) {
     Status reserved = Reserve(kind, lanes, needs, plan);
@@ -307,7 +307,7 @@ class GpuTrainer final : public Trainer {
     return absl::OkStatus();
   }
 
-  // Memory for these lanes, on both sides, and what they do.
+  // Memory for these lanes, on both sides, and their plan.
   Status Reserve(TaskKind kind, std::span<const GpuLane> lanes, LaneNeeds& needs, LanePlan& plan) {
     const auto count = static_cast<int>(lanes.size());
     RIVULET_ASSIGN_OR_RETURN(plan, passes_->PlanFor(kind, lanes));
@@ -379,10 +379,10 @@ class GpuTrainer final : public Trainer {
   GpuParts parts_;
   KnownLayout layout_;
   const std::vector<KeptPlace> kept_;
-  std::vector<int> brought_, kept_buffers_;  // what a training brings to the host; where its parts stay on the device
+  std::vector<int> brought_, kept_buffers_;  // what training copies to the host; the same with parts on the device
   bool leaves_ = false, has_left_ = false;   // now; ever
   bool observed_ = false;
-  std::unique_ptr<GpuStream> stream_;  // goes first
+  std::unique_ptr<GpuStream> stream_;  // destroyed first
 };
 
 }  // namespace

@@ -16,7 +16,7 @@ namespace {
 
 constexpr auto kNoise = static_cast<uint32_t>(Purpose::kNoise);
 
-// What the codec of a part left out before, as whoever asks for a training has it.
+// The error feedback of a part from its client's last task, as the trainer's caller supplies it.
 std::span<float> LeftOutBeside(const LaneTask& task, std::string_view part) {
   const auto found = std::ranges::find(task.beside, LeftOutName(part), &NamedState::name);
   return found == task.beside.end() ? std::span<float>() : found->values;
@@ -47,7 +47,7 @@ GpuUpdatePipeline::GpuUpdatePipeline(const Plan& plan, std::span<const PartPlace
   PlaceInLane();
 }
 
-// Clipping measures what was trained, so it comes first.
+// Clipping measures the trained update, so it comes first.
 bool GpuUpdatePipeline::KnowMechanisms(std::span<const PieceSpec> mechanisms) {
   for (size_t i = 0; i < mechanisms.size(); ++i) {
     const SettingValues& settings = mechanisms[i].settings;
@@ -72,7 +72,7 @@ int64_t GpuUpdatePipeline::tries() const {
   return static_cast<int64_t>(pairs * 1.2733 + 4 * std::sqrt(pairs)) + 32;
 }
 
-// One behind the other: squares, what codecs and noise need meanwhile, and of each part its vectors.
+// One after another: squares, scratch memory of codecs and noise, and each part's vectors.
 void GpuUpdatePipeline::PlaceInLane() {
   const auto place = [](size_t& end, size_t bytes) {
     const size_t at = end;
@@ -101,7 +101,7 @@ void GpuUpdatePipeline::PlaceInLane() {
 Status GpuUpdatePipeline::ReserveHost(int lanes) {
   const size_t bytes = static_cast<size_t>(lanes) * host_lane_bytes_;
   if (bytes <= host_memory_.size()) return absl::OkStatus();
-  host_memory_ = PinnedMemory();  // goes before the larger one comes
+  host_memory_ = PinnedMemory();  // freed before the larger one is allocated
   RIVULET_ASSIGN_OR_RETURN(host_memory_, device_->AllocatePinned(bytes));
   return absl::OkStatus();
 }
@@ -136,7 +136,7 @@ std::vector<GpuRun> GpuUpdatePipeline::RunsOf(const PartPlaces& part) const {
   return runs;
 }
 
-// Of a part that is sent apart, what arrives; else what was trained, on which the fold does the rest.
+// For a separately sent part, the received values; else the trained ones, on which the fold does the rest.
 std::vector<GpuRun> GpuUpdatePipeline::SentRunsOf(size_t part) const {
   const Sending& sending = sendings_[part];
   if (!sending.apart) return RunsOf(parts_[part]);
@@ -182,7 +182,7 @@ Status GpuUpdatePipeline::MeasureNorms(int lanes) {
                          gpu::ClipFactorsArguments{SpanOf<const double>(squares), Factors(), blocks, clip_, all});
 }
 
-// Where it is beside a task: by its name.
+// Found beside a task by its name.
 Status GpuUpdatePipeline::BringLeftOut(const Sending& sending, std::span<const GpuLane> lanes) {
   const GpuOperand to = InLane(sending.left_out);
   for (size_t lane = 0; lane < lanes.size(); ++lane) {

@@ -20,25 +20,25 @@
 
 namespace rivulet {
 
-// One trainer's. Not thread-safe.
+// Pipeline of one trainer's lanes. Not thread-safe.
 class GpuUpdatePipeline {
  public:
   // `plan`, `parts` and `memory` must outlive this.
   GpuUpdatePipeline(const Plan& plan, std::span<const PartPlaces> parts, const GpuLaneMemory& memory,
                     std::shared_ptr<GpuDevice> device);
 
-  // Whether the device knows all of the plan's mechanisms and codecs. If not, nothing below may be called.
+  // Whether the device has all of the plan's mechanisms and codecs. If not, no function below may be called.
   bool known() const { return known_; }
-  // Sets the stream of all work; before the first.
+  // Sets the stream of all work, before the first.
   void Use(GpuStream& stream) { stream_ = &stream; }
 
   // Bytes of a lane's memory for its update (LaneNeeds::update_bytes).
   size_t LaneBytes() const { return lane_bytes_; }
   // Host memory for the error feedback of `lanes` lanes. RESOURCE_EXHAUSTED.
   Status ReserveHost(int lanes);
-  // Puts all stages into the stream, behind the training. Reads error feedback from LaneTask::beside.
+  // Enqueues all stages on the stream, after the training. Reads error feedback from LaneTask::beside.
   Status Send(std::span<const GpuLane> lanes);
-  // Writes the error feedback of lane `number` to LaneTask::beside, once the stream is through.
+  // Writes the error feedback of lane `number` to LaneTask::beside, once the stream is done.
   void TellLeftOut(const LaneTask& task, int number) const;
 
   const PartSpec& spec(size_t part) const { return *sendings_[part].spec; }
@@ -51,15 +51,15 @@ class GpuUpdatePipeline {
   // Stages of a part. Places are offsets in each lane's memory for its update, or in the host's.
   struct Sending {
     const PartSpec* spec = nullptr;
-    uint32_t op = 0;                // its place in the aggregation, for draws
+    uint32_t op = 0;                // its index in the aggregation, for draws
     int64_t first = 0;              // of its values in the update
-    std::optional<GpuCodec> codec;  // nullopt: the host's alone
-    bool apart = false;             // in a vector of its own
+    std::optional<GpuCodec> codec;  // nullopt: only the host has it
+    bool apart = false;             // in a separate vector
     size_t values = 0, left_out = 0, left_out_on_host = 0;
   };
   struct Noise {
     double deviation = 0;
-    uint32_t op = 0;  // its place among the mechanisms
+    uint32_t op = 0;  // its index among the mechanisms
   };
 
   bool KnowMechanisms(std::span<const PieceSpec> mechanisms);

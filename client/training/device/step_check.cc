@@ -18,13 +18,13 @@
 namespace rivulet {
 namespace {
 
-// A tensor of the step, by the node that makes it.
+// A tensor of the step, with its node.
 struct Seen {
   const Node* node;
   std::string tensor;
 };
 
-// Floats that mean something by themselves: what an op keeps for its gradient is its kernels' own.
+// Floats with a meaning of their own: values that an op keeps for its gradient are internal to its kernels.
 bool IsCompared(const Node& node, size_t port) {
   const DType dtype = node.outputs()[port].dtype;
   const std::vector<ArgDef>& outputs = node.op().outputs;
@@ -33,7 +33,7 @@ bool IsCompared(const Node& node, size_t port) {
   return dtype == DType::kFloat32 || dtype == DType::kFloat64;
 }
 
-// What the step computes, inputs first. Handles of variables have their type, but are none.
+// The step's tensors, inputs first. Handles of variables have their type, but are none.
 StatusOr<std::vector<Seen>> TensorsOf(const PassPrograms::StepGraph& step) {
   std::vector<Node*> ends;
   for (const std::string& target : step.signature.targets) {
@@ -53,7 +53,7 @@ StatusOr<std::vector<Seen>> TensorsOf(const PassPrograms::StepGraph& step) {
   return seen;
 }
 
-// What a run begins with and leaves, on the host.
+// Memory before and after a run, on the host.
 struct Memory {
   std::vector<AlignedBuffer> buffers, feeds, fetches;
 };
@@ -126,7 +126,7 @@ Status RunOnHost(const Program& program, const StreamKey& stream, Memory& memory
   return instance->Run(bindings);
 }
 
-// All of a run's memory in one piece, each vector where a lane's may begin.
+// All of a run's memory in one allocation, with each vector at a lane's alignment.
 class DeviceRun {
  public:
   static Status Run(const GpuProgram& program, const std::shared_ptr<GpuDevice>& device, const StreamKey& stream_key,

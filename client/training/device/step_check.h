@@ -11,13 +11,13 @@
 
 namespace rivulet {
 
-// How far a tensor may be off: ‖device − host‖ by ‖host‖, both over all its values.
+// The tolerance of a tensor: ‖device − host‖ / ‖host‖, both over all its values.
 inline constexpr double kTensorTolerance = 1e-3;
 
-// Runs a step of the pass over the first `batch_size` examples of the task, from its base model and without what its
-// client keeps, once on either side, with every float tensor of it fetched: so nothing is fused, and each op stands by
-// itself. INTERNAL: the first op, in the order of the graph, whose result differs by more than kTensorTolerance, or the
-// variables that the step leaves; with the value that is farthest off. Other errors are those of compiling, running and
+// Runs a step of the pass over the first `batch_size` examples of the task, from its base model and without the
+// client's state, once on each side. It fetches every float tensor, so nothing is fused and each op is checked alone.
+// INTERNAL: the first op in the graph's order with a result that differs by more than kTensorTolerance, or the
+// variables after the step; with the value that differs most. Other errors are those of compiling, running and
 // decoding.
 Status CheckStep(PassPrograms& programs, const std::shared_ptr<GpuDevice>& device, size_t pass, int64_t batch_size,
                  const LaneTask& lane);

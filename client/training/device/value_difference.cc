@@ -9,7 +9,7 @@
 namespace rivulet {
 namespace {
 
-// A value, that a sum of numbers which cancel out leaves on one side and not on the other.
+// A value that a sum of cancelling numbers may leave on one side only.
 constexpr double kNothing = 1e-6;
 
 }  // namespace

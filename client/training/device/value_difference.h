@@ -8,11 +8,11 @@
 
 namespace rivulet {
 
-// Of `count` values, taken one after the other.
+// Takes pairs of values one after another, and counts them.
 class ValueDifference {
  public:
   void Take(double value, double expected);
-  // ‖value − expected‖ ≤ tolerance × ‖expected‖, to what sums of float32 around zero may leave; and not finite alike.
+  // ‖value − expected‖ ≤ tolerance × ‖expected‖, plus the error of float32 sums around zero; NaN and infinity agree.
   bool IsWithin(double tolerance) const;
   std::string ToString() const;  // "value 17 of 640 is 0.25, on the host 0.5; off by 0.31 of the norm"
 

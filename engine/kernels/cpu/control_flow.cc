@@ -1,5 +1,5 @@
-// Kernels that own programs: the functions of a call, of If and Case and of While, compiled for the shapes of the node.
-// Their arenas lie in the node's scratch, so memory is planned before the first step however deep they nest.
+// Kernels that run programs: the functions of a call, of If and Case and of While, compiled for the node's shapes.
+// Their arenas are in the node's scratch, so memory is planned before the first step for any nesting.
 #include <algorithm>
 #include <chrono>
 
@@ -12,13 +12,13 @@
 namespace rivulet {
 namespace {
 
-// What all of these kernels learn from their node.
+// Information that these kernels derive from their node.
 struct Site {
   FunctionCall call;
   std::vector<const Function*> functions;
   std::vector<KnownArgument> arguments;
-  std::vector<int> inputs;   // per argument: its place in KernelContext::inputs, -1 for a variable's handle
-  std::vector<int> handles;  // per variable: a number that equal ones share
+  std::vector<int> inputs;   // per argument: its index in KernelContext::inputs, -1 for a variable's handle
+  std::vector<int> handles;  // per variable: a number, equal for equal variables
   CompileOptions options;
 
   StatusOr<FunctionProgram> Compile(size_t function, const std::vector<bool>& wanted = {}) const {
@@ -64,7 +64,7 @@ StatusOr<Site> MakeSite(const NodeView& view, const KernelPolicy& policy) {
   return site;
 }
 
-// One of several functions, chosen by the first input; a call has no choice.
+// One of several functions, chosen by the first input; a call has only one.
 class BranchKernel final : public Kernel {
  public:
   static StatusOr<Prepared> Prepare(const NodeView& view, const KernelPolicy& policy) {
@@ -76,7 +76,7 @@ class BranchKernel final : public Kernel {
     Prepared prepared;
     if (site.call.first_argument > 0) kernel->selector_ = view.inputs[0];
     for (size_t branch = 0; branch < site.functions.size(); ++branch) {
-      // Only what may run is compiled: the other branch may not even be right for these shapes.
+      // Compiles only branches that may run: others may not even be valid for these shapes.
       if (site.call.first_argument > 0 && view.constants[0] != nullptr) {
         const Tensor& value = *view.constants[0];
         if (kernel->Choose(value.data(), site.functions.size()) != branch) {
@@ -133,7 +133,7 @@ class BranchKernel final : public Kernel {
   uint32_t call_ = 0;
 };
 
-// Loop variables alternate between the node's outputs and scratch; what the body hands on as it is stays where it is.
+// Loop variables alternate between the node's outputs and scratch; variables that the body passes on unchanged stay.
 class WhileKernel final : public Kernel {
  public:
   static StatusOr<Prepared> Prepare(const NodeView& view, const KernelPolicy& policy) {
@@ -142,11 +142,11 @@ class WhileKernel final : public Kernel {
     kernel->body_name_ = site.functions[1]->name;
     kernel->call_ = static_cast<uint32_t>(view.op_index);
     kernel->inputs_ = site.inputs;
-    size_t offset = 64;  // the condition lies first
+    size_t offset = 64;  // the condition is first
     std::vector<bool> changes;
     for (size_t i = 0; i < site.arguments.size(); ++i) {
       const bool passed = PassedArgument(site.functions[1]->results[i]) == static_cast<int>(i);
-      // What holds of a list in all iterations, not only in the first.
+      // Facts about a list that hold in all iterations, not only in the first.
       if (site.arguments[i].spec.dtype == DType::kVariant) site.arguments[i].spec.shape = view.outputs[i].shape;
       const TensorSpec& spec = site.arguments[i].spec;
       if (!passed) site.arguments[i].value = nullptr;
@@ -158,7 +158,7 @@ class WhileKernel final : public Kernel {
     RIVULET_ASSIGN_OR_RETURN(kernel->condition_, site.Compile(0));
     RIVULET_ASSIGN_OR_RETURN(kernel->body_, site.Compile(1, changes));
     kernel->condition_spec_ = kernel->condition_.program->fetch_specs()[0];
-    if (ValueBytes(kernel->condition_spec_) > 64)  // a tensor that is no scalar: only its size counts
+    if (ValueBytes(kernel->condition_spec_) > 64)  // not a scalar: only its size matters
       return Unimplemented("the condition '{}' gives {}{}; a loop needs a scalar", site.functions[0]->name,
                            Name(kernel->condition_spec_.dtype), kernel->condition_spec_.shape.ToString());
     kernel->arena_offset_ = offset;
@@ -207,7 +207,7 @@ class WhileKernel final : public Kernel {
  private:
   struct LoopVariable {
     size_t bytes = 0;
-    size_t offset = 0;  // into the scratch, of every second value
+    size_t offset = 0;  // of every second value, in the scratch
     bool changes = false;
   };
   struct State final : KernelState {
@@ -217,8 +217,8 @@ class WhileKernel final : public Kernel {
     std::vector<std::byte*> now, next;
   };
 
-  // The attribute "_iteration_from": the loop variable, an integer scalar, that says which iteration's numbers this one
-  // draws. The backward pass of a loop counts down and draws what the forward pass drew.
+  // Reads the attribute "_iteration_from": the loop variable, an integer scalar, with the number of the iteration whose
+  // random numbers this one draws. A loop's backward pass counts down and repeats the draws of the forward pass.
   Status ReadIterationSource(const NodeView& view, const Site& site) {
     const int64_t* source = view.node.FindAttr<int64_t>("_iteration_from");
     if (source == nullptr) return {};
@@ -244,7 +244,7 @@ class WhileKernel final : public Kernel {
     return static_cast<uint64_t>(iteration_is_64_bits_ ? wide : narrow);
   }
 
-  // What one more iteration takes of the run's budget.
+  // Charges one more iteration to the run's limits.
   Status Spend(RunContext* run, uint64_t done) const {
     if (run == nullptr) return {};
     if (run->cancel.cancelled()) [[unlikely]]

@@ -1,4 +1,4 @@
-// Print and Assert. Both write text, and so may allocate where other kernels do not.
+// Print and Assert. Both write text, and so may allocate memory, unlike other kernels.
 #include <algorithm>
 #include <cstdio>
 
@@ -12,19 +12,19 @@ namespace {
 
 using Text = fmt::memory_buffer;
 
-// A graph may come from elsewhere: its words must not drive a terminal.
+// Graphs are not trusted: their text must not control a terminal.
 void AppendWords(std::string_view words, Text& text) {
   for (char c : words) text.push_back(static_cast<unsigned char>(c) < 32 || c == 127 ? ' ' : c);
 }
 
-// By way of a string: fmt's library has the code for that, where formatting into a buffer would be compiled here.
+// Uses a string: fmt's library contains that code, whereas formatting to a buffer would be compiled here.
 template <typename Number>
 void AppendNumber(Number value, Text& text) {
   const std::string digits = fmt::format("{}", value);
   text.append(digits.data(), digits.data() + digits.size());
 }
 
-// As the widest type that has the same digits.
+// Converts to the widest type with the same digits.
 template <typename T>
 auto Widest(T value) {
   if constexpr (std::is_same_v<T, bfloat16> || std::is_same_v<T, float16>)
@@ -47,7 +47,7 @@ void AppendElements(const std::byte* data, int64_t shown, Text& text) {
 
 void AppendTensor(const TensorSpec& spec, const std::byte* data, int64_t summarize, Text& text) {
   const int64_t elements = spec.shape.elements(), shown = summarize < 0 ? elements : std::min(elements, summarize);
-  // A message stands as it is, as in TensorFlow.
+  // A message is printed as it is, as in TensorFlow.
   if (spec.dtype == DType::kString && spec.shape.rank() == 0)
     return AppendWords(TextOfNumber(*reinterpret_cast<const uint64_t*>(data)), text);
   text.push_back('[');

@@ -10,7 +10,7 @@
 namespace rivulet {
 namespace {
 
-// The implementation of the one node that `build` adds to inputs of these shapes.
+// The implementation of the single node that `build` adds for inputs of these shapes.
 StatusOr<std::string> ImplementationOf(std::string_view op, DType dtype, const std::vector<Shape>& inputs,
                                        AttrMap attrs, const std::vector<int32_t>& sizes, int sizes_at,
                                        const KernelPolicy& policy) {

@@ -1,4 +1,4 @@
-// The static table of kernels, as this CPU reads it: nothing is timed, so it is the same in every run.
+// The static table of kernels for this CPU: it involves no timing and is the same in every run.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace rivulet {
 
-// One line for each of some typical products and convolutions: op, type, shapes, and the implementation that a program
-// binds. The first line names the instruction set of our own kernels.
+// Lines for some typical products and convolutions: op, type, shapes, and the implementation that a program binds. The
+// first line names the instruction set of Rivulet's own kernels.
 StatusOr<std::string> KernelChoices(const KernelPolicy& policy = {});
 
 }  // namespace rivulet

@@ -1,5 +1,5 @@
-// Kernels that make texts and read them. They may allocate where other kernels do not: a text has no size that could be
-// planned. Elements are numbers of texts (engine/tensor/text.h).
+// Kernels that produce and read strings. They may allocate, unlike other kernels: a string's size cannot be planned.
+// Elements are numbers of strings (engine/tensor/text.h).
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
@@ -23,7 +23,7 @@ Status SetText(const KernelContext& context, int64_t i, std::string_view text) {
   return absl::OkStatus();
 }
 
-// `text` of each element from the element's number.
+// Computes `text` of each element from the element's number.
 template <typename F>
 StatusOr<Prepared> MakeTextKernel(const NodeView& node, F text) {
   const int64_t count = node.outputs[0].shape.elements();
@@ -35,7 +35,7 @@ StatusOr<Prepared> MakeTextKernel(const NodeView& node, F text) {
 
 // ---- AsString
 
-// A printf format, with `%` and without the length of the type.
+// A printf format, with `%` and without the type's length modifier.
 StatusOr<std::string> NumberFormat(const NodeView& node, bool floating) {
   const int64_t precision = node.attr<int64_t>("precision"), width = node.attr<int64_t>("width");
   const bool scientific = node.attr<bool>("scientific"), shortest = node.attr<bool>("shortest");
@@ -55,7 +55,7 @@ StatusOr<std::string> NumberFormat(const NodeView& node, bool floating) {
   return format;
 }
 
-// Wide enough for the largest double as %f with the longest precision.
+// Sufficient for the largest double as %f with the longest precision.
 constexpr size_t kLongestNumber = 2048;
 
 template <typename T>
@@ -165,7 +165,7 @@ StatusOr<Prepared> PrepareReduceJoin(const NodeView& node, const KernelPolicy&) 
   for (int axis = input.rank() - 2; axis >= 0; --axis)
     strides[static_cast<size_t>(axis)] = strides[static_cast<size_t>(axis) + 1] * input.dim(axis + 1);
   return MakeFunctionKernel([=, separator = node.attr<std::string>("separator")](const KernelContext& c) -> Status {
-    std::vector<int> joined, kept;  // axes, the one that changes fastest first
+    std::vector<int> joined, kept;  // axes, the fastest-changing one first
     for (int64_t i = 0; i < named; ++i) {
       const int32_t axis = InputOf<int32_t>(c, 1)[i];
       joined.push_back(axis < 0 ? axis + input.rank() : axis);
@@ -203,7 +203,7 @@ StatusOr<Prepared> PrepareStringLength(const NodeView& node, const KernelPolicy&
   return MakeFunctionKernel([=](const KernelContext& c) -> Status {
     for (int64_t i = 0; i < count; ++i) {
       const std::string_view text = TextAt(c, 0, i);
-      // A character's further bytes are 10xxxxxx.
+      // A character's continuation bytes are 10xxxxxx.
       const auto begins = [](char byte) { return (static_cast<uint8_t>(byte) & 0xc0) != 0x80; };
       OutputOf<int32_t>(c, 0)[i] =
           static_cast<int32_t>(characters ? std::ranges::count_if(text, begins) : std::ssize(text));

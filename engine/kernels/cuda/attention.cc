@@ -1,5 +1,5 @@
-// Scaled dot-product attention and its backward pass, as products of all heads at once and what is done to the rows of
-// scores between them. Heads that share keys lie next to each other, so that they are rows of one product.
+// Scaled dot-product attention and its backward pass: products of all heads at once, with row kernels on the scores in
+// between. Heads that share keys are adjacent, so that they are rows of one product.
 #include "engine/kernels/cuda/attention.h"
 
 #include <algorithm>
@@ -13,13 +13,13 @@ namespace {
 
 struct Attention {
   AttentionArguments rows;
-  AttentionMaskGradientArguments mask_gradient;  // of no elements where the mask has none
+  AttentionMaskGradientArguments mask_gradient;  // without elements if there is no gradient of the mask
   DType dtype;
-  int64_t pairs;    // (example, heads that share keys)
-  int64_t queries;  // of a pair
+  int64_t pairs;    // number of (example, group of heads that share keys)
+  int64_t queries;  // per pair
   int64_t keys, depth, width;
 
-  // [queries, columns] = a · b of every pair; turned: a is [depth, queries]. Sizes are those of one pair.
+  // [queries, columns] = a · b for every pair; turned: a is transposed, [depth, queries]. Sizes are those of one pair.
   Status PutPairs(const GpuContext& c, ProductArguments p, LaneSpan<const void> a, LaneSpan<const void> b,
                   LaneSpan<void> to) const {
     p.batches = static_cast<int32_t>(pairs);

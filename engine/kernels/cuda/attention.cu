@@ -19,14 +19,14 @@ struct Larger {
   }
 };
 
-// Keys that a row's query may see by its place; none beyond the last row.
+// Number of keys that a row's query may see by its position; 0 after the last row.
 __device__ int Visible(const AttentionArguments& a, int row) {
   if (row >= a.rows) return 0;
   const int visible = a.first_visible + (row % a.time) * a.further;
   return visible < 0 ? 0 : visible < a.keys ? visible : a.keys;
 }
 
-// A row's part of the mask.
+// The mask's part for a row.
 template <typename T>
 struct MaskRow {
   const T* added = nullptr;
@@ -75,7 +75,7 @@ __device__ void Softmax(const AttentionArguments& a) {
     any = any || score != score;
   }
   const T largest = JoinTeam(team, most, values, Larger());
-  // NaN alone is no absence.
+  // A row with NaN is not unseen.
   const bool unseen =
       JoinTeam(team, any ? 1.0 : 0.0, sums, Larger()) == 0 && largest == -std::numeric_limits<T>::infinity();
   double total = 0;
@@ -123,7 +123,7 @@ __device__ void Gradient(const AttentionArguments& a) {
   }
 }
 
-// Few elements, each of a long sum, where a mask broadcasts; a thread adds in order.
+// With a broadcast mask there are few elements, each a long sum that one thread adds in order.
 template <typename T>
 __device__ void MaskGradient(const AttentionMaskGradientArguments& a) {
   const int lane = a.lanes.Number(blockIdx.z);

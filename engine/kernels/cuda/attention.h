@@ -1,11 +1,11 @@
-// Arguments of the row kernels of scaled dot-product attention (attention.cu); its products are matmul.cu's.
+// Arguments of the row kernels of scaled dot-product attention (attention.cu); matmul.cu computes its products.
 #pragma once
 
 #include "engine/kernels/cuda/lane_span.h"
 
 namespace rivulet::gpu {
 
-// What is added to scores, or says which keys may be seen. Strides count elements, 0 along what it broadcasts.
+// A mask that is added to scores, or that states the visible keys. Strides count elements, 0 along broadcast axes.
 struct AttentionMask {
   LaneSpan<const void> data;
   int32_t is_bool;
@@ -14,10 +14,10 @@ struct AttentionMask {
   int32_t heads;
 };
 
-// "attention_softmax_T": scores become probabilities in their place, and log_sum the logs of the sums of their
-// exponentials. "attention_gradient_T": scores become probabilities again, and `gradients` (of the probabilities) those
-// of the products, with `of_mask`, where it is not null, what they are without scale and softcap. Rows of `keys`
-// scores, of which a row's first `first_visible` + its time · `further` count.
+// "attention_softmax_T": replaces scores by probabilities, and writes the logs of the sums of their exponentials to
+// log_sum. "attention_gradient_T": replaces scores by probabilities again, and `gradients` (of the probabilities) by
+// those of the products; `of_mask`, if not null, gets them without scale and softcap. Rows have `keys` scores, of which
+// the first `first_visible` + the row's time · `further` count.
 struct AttentionArguments {
   LaneSpan<void> scores, gradients, of_mask;
   LaneSpan<void> log_sum;                    // written
@@ -31,13 +31,13 @@ struct AttentionArguments {
   Lanes lanes;
 };
 
-// "attention_mask_gradient_T": each element of the mask's gradient is the sum of what it was added to, by example,
-// head, query and key. Scores beyond what a query may see by its place are zeros.
+// "attention_mask_gradient_T": each element of the mask's gradient is the sum over the scores that it was added to, by
+// example, head, query and key. Scores that a query may not see are zeros.
 struct AttentionMaskGradientArguments {
   LaneSpan<const void> of_mask;
   LaneSpan<void> gradient;
   int32_t elements;
-  int32_t dims[4];   // the mask's, filled with ones in front
+  int32_t dims[4];   // the mask's dimensions, with ones in front
   int32_t sizes[4];  // batch, heads, time, keys
   Lanes lanes;
 };

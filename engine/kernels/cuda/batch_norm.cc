@@ -1,4 +1,4 @@
-// FusedBatchNormV3 and its gradient: sums over channels, statistics of each, one walk.
+// FusedBatchNormV3 and its gradient: sums over channels, statistics per channel, one pass over the elements.
 #include "engine/kernels/cpu/reduction/channel_layout.h"
 #include "engine/kernels/cuda/channel_norm.h"
 #include "engine/kernels/cuda/chunked_sums_launch.h"
@@ -13,7 +13,7 @@ struct BatchNorm {
   BatchNormArguments arguments;
   int32_t channels;
   int64_t count;
-  size_t sums_at, values_at;  // in the scratch, behind the partial sums
+  size_t sums_at, values_at;  // offsets in the scratch, after the partial sums
 
   size_t scratch_bytes(size_t element) const { return values_at + 3 * static_cast<size_t>(channels) * element; }
 };
@@ -51,7 +51,7 @@ Status CheckChannels(const NodeView& node, size_t first, const BatchNorm& b, boo
   return absl::OkStatus();
 }
 
-// Sums of x, or of a gradient, to where the statistics read them.
+// Computes sums of x, or of a gradient, where the statistics kernels read them.
 template <typename T>
 Status PutSums(const GpuContext& c, const BatchNorm& b, ChannelSumsArguments sums) {
   sums.shape = b.shape;

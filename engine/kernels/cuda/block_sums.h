@@ -7,24 +7,24 @@ namespace rivulet::gpu {
 
 constexpr int kBlockThreads = 256;
 
-// A block's threads as teams of `parts`, a power of two; each team works on one result.
+// A block's threads as teams of `parts`, a power of two; each team computes one result.
 struct Team {
-  int member;  // which of the block's kBlockThreads / parts teams this thread is in
-  int part;    // its place there
+  int member;  // index of the thread's team among the block's kBlockThreads / parts teams
+  int part;    // the thread's index in its team
   int parts;
   __device__ int slot() const { return part * (kBlockThreads / parts) + member; }
 };
 
-// Neighbouring threads are of one team where its elements are neighbours in memory, of neighbouring teams where their
-// results are.
+// Neighbouring threads are in one team if its elements are adjacent in memory, and in neighbouring teams if results are
+// adjacent.
 __device__ inline Team TeamOf(int parts, bool results_are_neighbours) {
   const int thread = static_cast<int>(threadIdx.x), members = kBlockThreads / parts;
   if (results_are_neighbours) return {thread % members, thread / members, parts};
   return {thread / parts, thread % parts, parts};
 }
 
-// Joins the values of each team, and gives the result to all its threads. `shared`: kBlockThreads elements of the
-// block's memory. Every thread of the block comes here.
+// Joins the values of each team, and returns the result to all its threads. `shared`: kBlockThreads elements of shared
+// memory. Every thread of the block must call it.
 template <typename T, typename Join>
 __device__ T JoinTeam(const Team& team, T value, T* shared, Join join) {
   const int slot = team.slot(), members = kBlockThreads / team.parts;
@@ -35,7 +35,7 @@ __device__ T JoinTeam(const Team& team, T value, T* shared, Join join) {
     __syncthreads();
   }
   const T joined = shared[team.member];
-  __syncthreads();  // the next join may begin
+  __syncthreads();  // shared memory may be reused
   return joined;
 }
 

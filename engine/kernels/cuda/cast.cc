@@ -41,12 +41,12 @@ StatusOr<Prepared> PrepareCast(const NodeView& node, const KernelPolicy&) {
         return Put(c, kernel, a);
       },
       0, std::move(in_place));
-  // In chains a truth value is 0 or 1: x and x is.
+  // In chains a truth value is 0 or 1, computed as x and x.
   const bool to_bool = node.outputs[0].dtype == DType::kBool;
   return WithElements(std::move(prepared), ElementsOf(node, to_bool ? ElementCode::kLogicalAnd : ElementCode::kCopy));
 }
 
-// By name for what there is, so that a missing type is told before the program is lowered.
+// By name for existing kernels, so that a missing type is reported before the program is lowered.
 #define RIVULET_GPU_CAST(From) RIVULET_KERNEL("Cast", Device::kCuda, From, PrepareCast);
 RIVULET_GPU_CAST(float)
 RIVULET_GPU_CAST(double)

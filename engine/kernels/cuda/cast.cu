@@ -1,4 +1,4 @@
-// Floating to integer rounds towards zero and is clamped to the integer's range, NaN to 0, as on the CPU.
+// Floating point to integer rounds towards zero and is clamped to the integer's range, NaN to 0, as on the CPU.
 #include <limits>
 
 #include "engine/kernels/cuda/cast.h"
@@ -12,7 +12,7 @@ __device__ To Converted(From x) {
   if constexpr (std::is_same_v<To, bool>) {
     return x != From{0};
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
-    // The largest To may not be a From: compare with the power of two above it.
+    // From may not represent the largest To: compares with the power of two above it.
     constexpr From kAbove = static_cast<From>(std::numeric_limits<To>::max() / 2 + 1) * 2;
     constexpr From kLeast = static_cast<From>(std::numeric_limits<To>::min());
     if (!(x > kLeast - From{1} || x >= kLeast)) return x != x ? To{0} : std::numeric_limits<To>::min();

@@ -1,9 +1,9 @@
-// Changes of element type (cast.cu). Arguments are those of unary functions.
+// Conversions of element types (cast.cu). Arguments are those of unary functions.
 #pragma once
 
 #include "engine/kernels/cuda/elementwise.h"
 
-// From and to each of these.
+// All pairs of these types.
 #define RIVULET_GPU_CAST_FROM(M, From) \
   M(From, float) M(From, double) M(From, int32_t) M(From, int64_t) M(From, uint8_t) M(From, bool)
 #define RIVULET_GPU_CASTS(M)        \

@@ -1,5 +1,5 @@
-// Sums are carried in double, where the square of a float is exact: Σ x² - (Σ x)² / n costs no digits of a float while
-// the mean is below 10⁴ deviations.
+// Sums are in double, where the square of a float is exact: Σ x² - (Σ x)² / n loses no digits of a float while the mean
+// is below 10⁴ deviations.
 #include "engine/kernels/cuda/channel_norm.h"
 #include "engine/kernels/cuda/chunked_sums_device.h"
 #include "engine/kernels/cuda/elementwise_functions.h"
@@ -18,7 +18,7 @@ __device__ T* Write(const LaneSpan<void>& span, int lane) {
   return static_cast<T*>(span.of(lane));
 }
 
-// Which (example, group) a channel of an example belongs to.
+// Index of the (example, group) of an example's channel.
 __device__ uint32_t GroupOf(const ChannelShape& shape, uint32_t example, uint32_t channel) {
   return example * shape.group_size.Quotient(shape.channels.divisor) + shape.group_size.Quotient(channel);
 }
@@ -64,7 +64,7 @@ __device__ void BatchNormStatistics(const BatchNormArguments& a) {
       const double squares = a.count > 0 ? Distances(sums[c], sums[a.channels + c], a.count) : 0;
       mean = static_cast<T>(sums[c] / (a.count > 1 ? a.count : 1));
       variance = static_cast<T>(squares / (a.count > 1 ? a.count : 1));
-      // The average is of the unbiased estimate, as in TensorFlow. With factor 1 nothing need be known before.
+      // The average uses the unbiased estimate, as in TensorFlow. With factor 1 no previous value is needed.
       const T unbiased = static_cast<T>(squares / (a.count > 2 ? a.count - 1 : 1));
       const bool whole = factor == T(1);
       Write<T>(a.average_mean, lane)[c] = whole ? mean : Read<T>(a.mean_in, lane)[c] * (T(1) - factor) + mean * factor;
@@ -151,7 +151,7 @@ __device__ void GroupNormParameters(const GroupNormArguments& a) {
   }
 }
 
-// Where an element stands: its channel and its (example, group).
+// Position of an element: its channel and its (example, group).
 struct ChannelPlace {
   uint32_t channel, group;
   __device__ ChannelPlace(const ChannelShape& shape, uint32_t element) {
@@ -183,7 +183,7 @@ __device__ void Gradient(const ChannelWalkArguments& a) {
   for (int64_t i = FirstElement(); i < a.count; i += ElementStride()) {
     const ChannelPlace p(a.shape, static_cast<uint32_t>(i));
     T change = scale == nullptr ? dy[i] : dy[i] * scale[p.channel];
-    // Given statistics do not depend on x: an infinite one must not reach the gradient.
+    // Given statistics do not depend on x: an infinite x must not affect the gradient.
     if (a.q.data != nullptr) change = change - q[p.group] - (x[i] - mean[p.group]) * r[p.group];
     Write<T>(a.y, lane)[i] = change * factor[p.group];
   }

@@ -10,8 +10,8 @@
 namespace rivulet::gpu {
 
 struct ChunkedSums {
-  static constexpr int32_t kParts = 8;               // threads that work on a chunk of one result
-  static constexpr int32_t kResults = 256 / kParts;  // of a block
+  static constexpr int32_t kParts = 8;               // threads per chunk of one result
+  static constexpr int32_t kResults = 256 / kParts;  // results per block
   static constexpr int32_t kChunk = 512;
   LaneSpan<uint64_t> partial;  // [sums, results, chunks], the bits of doubles
   int32_t results, count, chunks;
@@ -20,7 +20,7 @@ struct ChunkedSums {
     return {{}, results, count, std::max(1, (count + kChunk - 1) / kChunk)};
   }
   uint32_t blocks() const { return static_cast<uint32_t>((results + kResults - 1) / kResults * chunks); }
-  // Of `sums` for each result.
+  // Bytes for `sums` sums per result.
   size_t bytes(int32_t sums) const {
     return static_cast<size_t>(sums) * static_cast<size_t>(results) * static_cast<size_t>(chunks) * sizeof(uint64_t);
   }

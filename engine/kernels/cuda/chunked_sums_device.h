@@ -6,7 +6,7 @@
 
 namespace rivulet::gpu {
 
-// add(result, i, sums) adds element i of a result to its kSums sums. Every thread of the block comes here.
+// add(result, i, sums) adds element i of a result to its kSums sums. Every thread of the block must call SumChunks.
 template <int kSums, typename Add>
 __device__ void SumChunks(const ChunkedSums& c, int lane, const Add& add) {
   __shared__ double shared[kBlockThreads];

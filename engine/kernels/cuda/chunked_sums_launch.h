@@ -6,7 +6,7 @@
 
 namespace rivulet::gpu {
 
-// `sums` · results numbers of `type` ("float", "double") to `to`: the first sum of every result, then the second.
+// Writes `sums` · results numbers of `type` ("float", "double") to `to`: the first sum of all results, then the second.
 Status JoinChunkedSums(const GpuContext& context, const ChunkedSums& chunked, int32_t sums, std::string_view type,
                        LaneSpan<void> to);
 

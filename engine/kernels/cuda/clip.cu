@@ -7,7 +7,7 @@ namespace {
 
 constexpr int kThreads = 256, kParts = 16;
 
-// The same tree for each block, whatever its run.
+// The same tree for each block of any run.
 __device__ inline double BlockSum(double mine) {
   __shared__ double sums[kThreads];
   __shared__ double parts[kParts];

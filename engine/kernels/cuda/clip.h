@@ -13,20 +13,20 @@ namespace rivulet::gpu {
 inline constexpr int64_t kSquaresBlockValues = 4096;
 constexpr int64_t SquaresBlocks(int64_t count) { return (count + kSquaresBlockValues - 1) / kSquaresBlockValues; }
 
-// "sum_squares": the sum over the values of block b of a run, values[i] or values[i] − minus[i] as a fold takes them,
-// in float64 into squares[b] of each lane.
+// "sum_squares": the sum of squares over the values of block b of a run (values[i], or values[i] − minus[i] as in
+// fold.h), in float64, written to squares[b] of each lane.
 struct SumSquaresArguments {
   LaneSpan<const float> values;
-  const float* minus;  // null: none
+  const float* minus;  // null: nothing is subtracted
   LaneSpan<double> squares;
   int64_t count;
   Lanes lanes;
 };
 
-// "clip_factors": factors[lane] = min(1, norm / √Σ squares) over the lane's `blocks` blocks; 1 where that is no number.
+// "clip_factors": factors[lane] = min(1, norm / √Σ squares) over the lane's `blocks` blocks; 1 if that is NaN.
 struct ClipFactorsArguments {
   LaneSpan<const double> squares;
-  double* factors;  // by the lane's number
+  double* factors;  // by lane number
   int64_t blocks;
   double norm;
   Lanes lanes;

@@ -2,11 +2,11 @@
 // the aggregator, to the bit, but no bytes are made. Each lane's part is copied in wire order ("send_values"); the
 // codec's kernels then replace each value by its decoded one.
 //
-// A codec with random rounding draws one number after the other, and none for a block of zeros. The draws of the
-// preceding blocks are counted first, and then each value draws the number at its position. Sums that the host adds in
-// order are added by one thread of each lane, or of each of its blocks.
+// A codec with random rounding draws numbers in order, and none for a block of zeros. The draws of the preceding blocks
+// are counted first, and then each value draws the number at its position. Sums that the host adds in order are added
+// by one thread of each lane, or of each of its blocks.
 //
-// `lanes` means the lanes of these arguments' kernels: the grid's z, except for kernels with one block per lane.
+// `lanes` are the lanes of these arguments' kernels: the grid's z, except for kernels with one block per lane.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,13 @@
 namespace rivulet::gpu {
 
 // "send_values": to[i] = value i of a run (values[i], or values[i] − minus[i]) times the lane's factor (clip.h), and
-// zeros from `count` to `padded`. With `left_out` what a client's codec left out before is added to it, and the sum
-// takes its place.
+// zeros from `count` to `padded`. If `left_out` is not null, it holds the client's error feedback: it is added to the
+// value, and then replaced by the sum.
 struct SendValuesArguments {
   LaneSpan<const float> values;
-  const float* minus;        // null: none
-  const double* factors;     // by the lane's number; null: 1
-  LaneSpan<float> left_out;  // null: none
+  const float* minus;        // null: nothing is subtracted
+  const double* factors;     // by lane number; null: 1
+  LaneSpan<float> left_out;  // null: no error feedback
   LaneSpan<float> to;
   int64_t count, padded;
   Lanes lanes;
@@ -37,16 +37,16 @@ struct LeaveOutArguments {
   Lanes lanes;
 };
 
-// "codec_places": what each of `blocks` counts becomes the sum of those before it, and the sum of all is behind them.
+// "codec_places": replaces each of `blocks` counts by the sum of those before it, and appends the total.
 struct CodecPlacesArguments {
   LaneSpan<int64_t> counts;  // blocks + 1
   int64_t blocks;
   Lanes lanes;
 };
 
-// "codec_scales", "codec_levels": whole multiples of a scale that each block of 64 or 256 values has, its largest
-// magnitude over `levels` (int4, int8), or of its norm over `levels` (qsgd and elias). Between the two, "codec_places"
-// of `counts`, the draws of each block.
+// "codec_scales", "codec_levels": integer multiples of a scale per block of 64 or 256 values: the block's largest
+// magnitude over `levels` (int4, int8), or its norm over `levels` (qsgd and elias). Between the two kernels,
+// "codec_places" processes `counts`, the draws of each block.
 struct ScaledCodecArguments {
   LaneSpan<float> values;
   LaneSpan<float> scales;
@@ -59,7 +59,7 @@ struct ScaledCodecArguments {
   Lanes lanes;
 };
 
-// "sign_scale", "sign_values": one scale for all.
+// "sign_scale", "sign_values": one scale for all values.
 struct SignCodecArguments {
   LaneSpan<float> values;
   LaneSpan<float> scale;
@@ -67,16 +67,16 @@ struct SignCodecArguments {
   Lanes lanes;
 };
 
-// Of the k largest magnitudes the last, and how many of just that are among them. Found by counting, first the upper
-// bits ("top_k_clear", "top_k_count", "top_k_cut" with `lower` false), then the lower ones of those that share them
-// (again, `lower`). "top_k_ties" counts, in each block of kTopKBlock, those that are just that; "codec_places" of them,
-// and "top_k_keep" makes zeros of all others than the k.
+// Finds the smallest of the k largest magnitudes, and the number of values of exactly that magnitude among the k, by
+// counting: first the upper bits ("top_k_clear", "top_k_count", "top_k_cut" with `lower` false), then the lower bits of
+// values with the same upper ones (again, `lower`). "top_k_ties" counts values of exactly that magnitude in each block
+// of kTopKBlock; "codec_places" sums these, and "top_k_keep" sets all values but the k to zero.
 inline constexpr int32_t kTopKLowBits = 15;
 inline constexpr int64_t kTopKBins = int64_t{1} << 16, kTopKBlock = 4096;
 constexpr int64_t TopKBlocks(int64_t count) { return (count + kTopKBlock - 1) / kTopKBlock; }
 struct TopKCut {
   uint32_t high, least;
-  int64_t left;  // of k, while they are looked for; then how many of `least` are sent
+  int64_t left;  // remaining k during the search; then the number of values equal to `least` to send
 };
 struct TopKArguments {
   LaneSpan<float> values;
@@ -88,7 +88,7 @@ struct TopKArguments {
   Lanes lanes;
 };
 
-// "random_k": k values that are drawn without looking at them, times count / k; all others become zeros.
+// "random_k": k values drawn independently of their contents, times count / k; all others become zeros.
 struct RandomKArguments {
   LaneSpan<float> values;
   int64_t count, k;
@@ -97,13 +97,13 @@ struct RandomKArguments {
   Lanes lanes;
 };
 
-// Values in rotated blocks, the largest first (federated/codecs/eden.cc), of kEdenChunk values at a time: a block of
-// fewer is the last. "eden_norms" (of blocks, in order: squares), "eden_near" and "eden_far" (the transform's steps
-// within chunks, behind the signs of `turn`, and between them), "eden_levels" (levels in the place of values, and
-// scales), the transform again, and "eden_scale" (signs of turn 0, and the scale).
+// Values in rotated blocks, the largest first (federated/codecs/eden.cc), in chunks of kEdenChunk values; a shorter
+// block is the last. The kernels, in order: "eden_norms" (squares, by block in order), "eden_near" and "eden_far" (the
+// transform's steps within chunks, after the signs of `turn`, and between chunks), "eden_levels" (replaces values by
+// levels, and computes scales), the transform again, and "eden_scale" (signs of turn 0, and the scale).
 inline constexpr int64_t kEdenValues = 65536, kEdenChunk = 4096;
 inline constexpr uint32_t kNoTurn = 2;
-// Blocks of `count` values: the whole ones, a power of two for each upper bit of what is left, and the rest.
+// Number of blocks for `count` values: the full ones, one per upper bit of the rest, and the remainder.
 constexpr int64_t EdenBlocks(int64_t count) {
   int64_t blocks = count / kEdenValues;
   int64_t rest = count % kEdenValues;
@@ -114,8 +114,8 @@ constexpr int64_t EdenBlocks(int64_t count) {
 }
 constexpr int64_t EdenPadded(int64_t count) { return (count + kEdenChunk - 1) / kEdenChunk * kEdenChunk; }
 struct EdenArguments {
-  LaneSpan<float> values;    // EdenPadded, zeros behind `count`
-  LaneSpan<double> squares;  // by block, as scales
+  LaneSpan<float> values;    // EdenPadded elements, zeros after `count`
+  LaneSpan<double> squares;  // by block, like scales
   LaneSpan<float> scales;
   int64_t count;
   uint32_t turn;

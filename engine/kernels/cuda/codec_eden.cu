@@ -1,5 +1,5 @@
-// federated/codecs/eden.cc: blocks in a random rotation, each value its nearest level there, and turned back. Steps of
-// the transform are sums and differences of pairs, whichever thread has them.
+// federated/codecs/eden.cc: blocks are rotated at random, each value is replaced by its nearest level, and blocks are
+// rotated back. The transform's steps are sums and differences of pairs, on any thread.
 #include "engine/kernels/cuda/codec.h"
 #include "engine/kernels/cuda/device_code.h"
 #include "engine/kernels/cuda/host_float.h"
@@ -11,7 +11,7 @@ namespace {
 constexpr int kThreads = 256, kChunk = static_cast<int>(kEdenChunk);
 constexpr int kMostChunks = static_cast<int>(kEdenValues / kEdenChunk);
 
-// The place of a block (EdenPlace of the host).
+// The position of a block (the host's EdenPlace).
 struct Place {
   int64_t number, first;
   int64_t values, padded;
@@ -26,7 +26,7 @@ __device__ inline Place PlaceOf(int64_t count, int64_t number) {
     int64_t values = kEdenValues / 2;
     while (values >= kEdenChunk && values > left) values /= 2;
     place.values = place.padded = values;
-    if (values < kEdenChunk) {  // what is left, in the least power of two that holds it
+    if (values < kEdenChunk) {  // the rest, in the smallest power of two that holds it
       place.values = left;
       for (place.padded = 1; place.padded < left;) place.padded *= 2;
     }
@@ -36,7 +36,7 @@ __device__ inline Place PlaceOf(int64_t count, int64_t number) {
   }
 }
 
-// Of the block that has chunk `chunk`.
+// For the block that contains chunk `chunk`.
 __device__ inline Place PlaceOfChunk(int64_t count, int64_t chunk) {
   const int64_t whole = count / kEdenValues;
   int64_t number = chunk / kMostChunks < whole ? chunk / kMostChunks : whole;
@@ -49,7 +49,7 @@ __device__ inline uint64_t SeedOf(const EdenArguments& a, int lane) {
   return PurposeStream{a.streams, a.purpose, a.op}.Word64(lane, 0);
 }
 
-// The sign bit of value `i` of a block in rotation `turn`.
+// The sign bit of value `i` of a block for rotation `turn`.
 __device__ inline uint32_t MinusOf(uint64_t seed, int64_t block, uint32_t turn, int64_t i) {
   const uint4 words = Philox(make_uint2(static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)),
                              make_uint4(static_cast<uint32_t>(i / 128), turn, static_cast<uint32_t>(block),
@@ -63,7 +63,7 @@ __device__ inline float WithSign(float value, uint32_t minus) {
   return __uint_as_float(__float_as_uint(value) ^ minus);
 }
 
-// Squares of a block's values in order, one block of threads each.
+// Sums the squares of a block's values in order, with one block of threads per block of values.
 __global__ void EdenNorms(EdenArguments a) {
   __shared__ float tile[kChunk];
   const int lane = a.lanes.Number(blockIdx.z);

@@ -1,5 +1,5 @@
-// federated/codecs/random_k.cc: which values are sent is drawn one after the other (Knuth, volume 2, algorithm 3.4.2
-// S), with Draws::Below. All threads of a lane draw, one decides.
+// federated/codecs/random_k.cc: draws the sent values one after the other (Knuth, volume 2, algorithm 3.4.2 S), with
+// Draws::Below. All threads of a lane draw, one decides.
 #include "engine/kernels/cuda/block_sums.h"
 #include "engine/kernels/cuda/codec.h"
 #include "engine/kernels/cuda/device_code.h"
@@ -15,7 +15,7 @@ struct Smaller {
   __device__ int operator()(int a, int b) const { return a < b ? a : b; }
 };
 
-// A number that Draws::Below rejects is drawn again, so that all that follow move by one: a tile ends before it.
+// If Draws::Below rejects a number, it draws again, and all later draws move by one: so a tile ends before it.
 __global__ void RandomK(RandomKArguments a) {
   __shared__ uint64_t draws[kTile];
   __shared__ uint8_t kept[kTile];

@@ -1,5 +1,5 @@
-// Values as whole multiples of a scale of their block, rounded by chance: federated/codecs/int4.cc, int8.cc, qsgd.cc
-// and elias.cc, whose values are qsgd's.
+// Values as integer multiples of a scale per block, with stochastic rounding: federated/codecs/int4.cc, int8.cc,
+// qsgd.cc and elias.cc, whose values are qsgd's.
 #include "engine/kernels/cuda/block_sums.h"
 #include "engine/kernels/cuda/codec.h"
 #include "engine/kernels/cuda/device_code.h"
@@ -9,7 +9,7 @@
 namespace rivulet::gpu {
 namespace {
 
-// QsgdNorm of federated/codecs/qsgd.h: squares in order.
+// QsgdNorm of federated/codecs/qsgd.h: adds squares in order.
 __device__ inline float NormOf(const float* values, int count) {
   double square = 0;
   for (int i = 0; i < count; ++i) {
@@ -22,7 +22,7 @@ __device__ inline float NormOf(const float* values, int count) {
   return NormalScale(static_cast<double>(rounded) < norm ? NextAbove(rounded) : rounded);
 }
 
-// BlockScale of federated/codecs/block_scale.h, of the bits of the largest magnitude.
+// BlockScale of federated/codecs/block_scale.h, from the bits of the largest magnitude.
 __device__ inline float ScaleOf(int32_t largest_bits, double levels) {
   const float largest = __int_as_float(largest_bits);
   if (!IsFinite(largest)) return NotANumber();
@@ -35,7 +35,7 @@ struct Larger {
   __device__ int32_t operator()(int32_t a, int32_t b) const { return a > b ? a : b; }
 };
 
-// A block of threads has as many values.
+// A block of threads processes as many values.
 __global__ void CodecScales(ScaledCodecArguments a) {
   __shared__ float values[kBlockThreads];
   __shared__ int32_t magnitudes[kBlockThreads];
@@ -45,7 +45,7 @@ __global__ void CodecScales(ScaledCodecArguments a) {
   const float value = i < a.count ? a.values.of(lane)[i] : 0.0f;
   const Team team = TeamOf(a.block, /*results_are_neighbours=*/false);
   const int64_t left = a.count - (i - team.part);
-  const int count = left < a.block ? static_cast<int>(left) : a.block;  // of the values of the thread's block
+  const int count = left < a.block ? static_cast<int>(left) : a.block;  // number of values in the thread's block
   float scale = 0;
   if (a.by_norm) {
     values[thread] = value;
@@ -78,7 +78,7 @@ __global__ void CodecLevels(ScaledCodecArguments a) {
       const double exact = a.by_norm ? __ddiv_rn(__dmul_rn(levels, value), over) : __ddiv_rn(value, over);
       level = floor(__dadd_rn(exact, stream.Uniform(lane, number)));
     }
-    level += 0.0;  // no zero below zero, as integers have none
+    level += 0.0;  // converts -0 to 0, as in integers
     values[i] = a.by_norm ? HostFloat(__ddiv_rn(__dmul_rn(static_cast<double>(scale), level), levels))
                           : HostProduct(scale, static_cast<float>(level));
   }

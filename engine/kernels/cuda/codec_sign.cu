@@ -1,4 +1,4 @@
-// federated/codecs/sign.cc: of all values their signs, and the mean of their magnitudes.
+// federated/codecs/sign.cc: the signs of all values, and the mean of their magnitudes.
 #include "engine/kernels/cuda/codec.h"
 #include "engine/kernels/cuda/device_code.h"
 #include "engine/kernels/cuda/host_float.h"
@@ -8,8 +8,8 @@ namespace {
 
 constexpr int kThreads = 256, kTile = 4096;
 
-// Magnitudes are added in wire order, as the host adds them: what each sum rounds depends on those before. The others
-// of a block bring the next ones.
+// Magnitudes are added in wire order, as on the host: rounding depends on earlier values. The block's other threads
+// load the next ones.
 __global__ void SignScale(SignCodecArguments a) {
   __shared__ float tile[kTile];
   const int lane = a.lanes.Number(blockIdx.z);

@@ -1,5 +1,5 @@
-// federated/codecs/top_k.cc: the k that are largest in magnitude, of equal ones the first. No value is moved:
-// magnitudes are counted, in integers, so that the order of the threads is no matter.
+// federated/codecs/top_k.cc: the k values largest in magnitude, the first among equal ones. No value is moved:
+// magnitudes are counted in integers, so that the order of threads does not matter.
 #include "engine/kernels/cuda/block_sums.h"
 #include "engine/kernels/cuda/codec.h"
 #include "engine/kernels/cuda/device_code.h"
@@ -36,7 +36,7 @@ __global__ void TopKCount(TopKArguments a) {
 }
 RIVULET_GPU_KERNEL("top_k_count", TopKArguments, TopKCount, GridOver(a.count, a.lanes));
 
-// From the largest bin down, until the k-th is met.
+// Searches from the largest bin down to the k-th value.
 __global__ void TopKFindCut(TopKArguments a) {
   __shared__ int64_t sums[kBlockThreads];
   const int lane = a.lanes.Number(blockIdx.z);
@@ -64,7 +64,7 @@ __global__ void TopKFindCut(TopKArguments a) {
 RIVULET_GPU_KERNEL("top_k_cut", TopKArguments, TopKFindCut,
                    (Grid{1, 1, static_cast<uint32_t>(a.lanes.count), kBlockThreads}));
 
-// How many of a thread's values are just the least; they lie side by side.
+// Number of a thread's values with exactly the least magnitude; its values are adjacent.
 __device__ inline int TiesOf(const TopKArguments& a, int lane, int64_t begin) {
   const uint32_t least = a.cut.of(lane)->least;
   int ties = 0;

@@ -1,4 +1,4 @@
-// What codecs have in common: the values of a part, what is left out of them, and places from counts.
+// Shared parts of codecs: the values of a part, their error feedback, and positions from counts.
 #include "engine/kernels/cuda/codec.h"
 #include "engine/kernels/cuda/device_code.h"
 #include "engine/kernels/cuda/host_float.h"
@@ -35,7 +35,7 @@ __global__ void LeaveOut(LeaveOutArguments a) {
 }
 RIVULET_GPU_KERNEL("leave_out", LeaveOutArguments, LeaveOut, GridOver(a.count, a.lanes));
 
-// A thread has neighbouring blocks, and adds up those of all threads before it.
+// A thread has adjacent blocks, and adds the counts of all earlier threads.
 __global__ void CodecPlaces(CodecPlacesArguments a) {
   __shared__ int64_t sums[kThreads];
   const int thread = static_cast<int>(threadIdx.x);

@@ -1,4 +1,4 @@
-// Adapters of convolution.cu. A convolution of each channel by itself is depthwise.cc's.
+// Adapters of convolution.cu. Convolutions of separate channels are in depthwise.cc.
 #include "engine/kernels/cuda/convolution.h"
 
 #include "engine/kernels/cpu/convolution/window.h"
@@ -27,7 +27,7 @@ ConvolutionGeometry GeometryOf(const Window& w) {
   return g;
 }
 
-// What of a convolution the product is: which inputs of the node are its factors, and the sizes.
+// The product of a convolution: the node's inputs that are its factors, and the sizes.
 struct Problem {
   std::string_view kernel;
   size_t a, b;
@@ -83,7 +83,7 @@ StatusOr<Prepared> PrepareFused(const NodeView& node, const KernelPolicy&) {
   return PrepareForward(node, fused);
 }
 
-// Input 0 is a size, which the shapes say too.
+// Input 0 is a size, which repeats the shapes.
 StatusOr<Prepared> PrepareInputGradient(const NodeView& node, const KernelPolicy&) {
   RIVULET_ASSIGN_OR_RETURN(const Window w,
                            ConvWindow(node, node.outputs[0].shape, node.inputs[1].shape, node.inputs[2].shape));

@@ -1,4 +1,4 @@
-// Convolutions and their gradients as implicit products: the matrix of patches is never made, its elements are fetched
+// Convolutions and their gradients as implicit products: the matrix of patches is never stored; its elements are loaded
 // from the image when a tile needs them.
 //
 //   forward          c[pixel of the result, channel]  = Σ over taps      image[pixel, tap]      · filter[tap, channel]
@@ -6,7 +6,7 @@
 //   filter's         c[tap, channel]                  = Σ over pixels    image[pixel, tap]      · gradient[pixel,
 //   channel]
 //
-// A tap is (row, column, input channel) of the filter; of the way back (row, column, output channel).
+// A tap is (row, column, input channel) of the filter; backwards (row, column, output channel).
 #include "engine/kernels/cuda/convolution.h"
 #include "engine/kernels/cuda/product_result.h"
 #include "engine/kernels/cuda/product_tile.h"
@@ -14,11 +14,11 @@
 namespace rivulet::gpu {
 namespace {
 
-// Far outside of any image, also after a window's distances are added.
+// Outside of any image, even after adding a window's distances.
 constexpr int32_t kNowhere = -(1 << 30);
 
-// The window's first pixel, for one pixel of the result, and the element there; both may lie in the padding. Three
-// numbers of 32 bits, since a thread keeps many of these.
+// The first pixel of the window for one pixel of the result, and its element; both may be in the padding. Three 32-bit
+// numbers, because a thread keeps many of these.
 struct WindowPlace {
   int32_t first, y, x;
 };
@@ -61,7 +61,7 @@ struct PatchesByPixel : Patches<T> {
   using Element = T;
   using Line = WindowPlace;
   using Depth = Tap;
-  static constexpr bool kAlongDepth = true;  // channels of a pixel lie together
+  static constexpr bool kAlongDepth = true;  // channels of a pixel are adjacent
   __device__ Line line(int i) const { return this->PlaceOfPixel(i); }
   __device__ Depth depth(int k) const { return this->TapAt(k); }
   __device__ T at(const Line& line, const Depth& depth) const { return this->ElementAt(line, depth); }
@@ -77,7 +77,7 @@ struct PatchesByTap : Patches<T> {
   __device__ T at(const Line& line, const Depth& depth) const { return this->ElementAt(depth, line); }
 };
 
-// The pixels of the gradient whose windows hold a pixel of the image.
+// The pixels of the gradient whose windows contain a pixel of the image.
 template <typename T>
 struct GradientPatches {
   using Element = T;
@@ -108,7 +108,7 @@ struct GradientPatches {
     const int y = line.y - tap.y, x = line.x - tap.x;
     if (y < 0 || x < 0) return T(0);
     uint32_t row = static_cast<uint32_t>(y), column = static_cast<uint32_t>(x);
-    // Windows begin at every stride-th pixel.
+    // Windows start at every stride-th pixel.
     if (g.stride_height.Split(row) != 0 || g.stride_width.Split(column) != 0) return T(0);
     if (row >= g.out_height.divisor || column >= g.out_width.divisor) return T(0);
     const uint32_t pixel = (static_cast<uint32_t>(line.image) + row) * g.out_width.divisor + column;
@@ -116,7 +116,7 @@ struct GradientPatches {
   }
 };
 
-// The same where windows begin at every pixel: a pixel's windows are then a window of the gradient, walked backwards.
+// The same for stride 1: a pixel's windows are then a window of the gradient, traversed backwards.
 template <typename T>
 struct DenseGradientPatches {
   using Element = T;
@@ -149,7 +149,7 @@ struct DenseGradientPatches {
   }
 };
 
-// The other factor: places in it that are negative beyond it.
+// The other factor; positions outside it are negative.
 template <typename T>
 struct Factor {
   using Element = T;
@@ -177,7 +177,7 @@ struct RowMajor : Factor<T> {
   __device__ Depth depth(int k) const { return {k < depths ? k * lines : -1}; }
 };
 
-// The filter with lines that are input channels and a depth of (row, column, output channel).
+// The filter with input channels as lines and (row, column, output channel) as depth.
 template <typename T>
 struct TurnedFilter : Factor<T> {
   using typename Factor<T>::Line;

@@ -7,20 +7,20 @@
 
 namespace rivulet::gpu {
 
-// Where a filter's taps meet an image. Images are NHWC, filters [height, width, in, out].
+// Geometry of a filter's taps on an image. Images are NHWC, filters [height, width, in, out].
 struct ConvolutionGeometry {
   int32_t in_height, in_width;
   int32_t pad_top, pad_left;
-  int32_t step_height, step_width;  // from one tap to the next: dilation
+  int32_t step_height, step_width;  // between taps: dilation
   Divider stride_height, stride_width;
   Divider in_channels, out_channels;
   Divider width;                                         // of the filter
-  Divider out_width, out_height, in_widths, in_heights;  // of the images, as divisors
+  Divider out_width, out_height, in_widths, in_heights;  // sizes of the images, as divisors
 };
 
-// "convolution_T_tile" (forward: pixels by taps), "convolution_input_T_tile" (the image's gradient; where windows begin
-// at every pixel "convolution_input_dense_T_tile", which divides nothing) and "convolution_filter_T_tile" (the
-// filter's): `a` and `b` are the two tensors of the product, c the result.
+// "convolution_T_tile" (forward: pixels by taps), "convolution_input_T_tile" (the image's gradient; with stride 1
+// "convolution_input_dense_T_tile", which needs no division) and "convolution_filter_T_tile" (the filter's gradient):
+// `a` and `b` are the factors of the product, c the result.
 struct ConvolutionArguments {
   LaneSpan<const void> a, b;
   LaneSpan<void> c;
@@ -32,8 +32,8 @@ struct ConvolutionArguments {
   Lanes lanes;
 };
 
-// "patches_float": the matrix [pixels of the result, taps] that a convolution is a product with, made in memory
-// (im2col). No step launches it: it is what our implicit products are measured against.
+// "patches_float": the matrix [pixels of the result, taps] that turns a convolution into a product, in memory (im2col).
+// No step launches it: it serves as a baseline for the implicit products.
 struct PatchesArguments {
   LaneSpan<const float> image;
   LaneSpan<float> patches;

@@ -1,4 +1,4 @@
-// What only moves elements, by the plans of the CPU's kernels (engine/kernels/cpu/movement/copies.h), and fills.
+// Kernels that only move elements, by the plans of the CPU's kernels (engine/kernels/cpu/movement/copies.h), and fills.
 #include "engine/kernels/cpu/movement/copies.h"
 
 #include "engine/kernels/cuda/copies.h"

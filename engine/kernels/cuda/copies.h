@@ -6,7 +6,7 @@
 
 namespace rivulet::gpu {
 
-// "strided_copy_uintN_t": elements of N bits, by a walk over `to` and `from`.
+// "strided_copy_uintN_t": copies elements of N bits, by a walk over `to` and `from`.
 struct StridedCopyArguments {
   LaneSpan<const void> from;
   LaneSpan<void> to;
@@ -15,7 +15,7 @@ struct StridedCopyArguments {
   Lanes lanes;
 };
 
-// "fill_uintN_t": every element is `bits`, or *from where that is not null.
+// "fill_uintN_t": sets every element to `bits`, or to *from if that is not null.
 struct FillArguments {
   LaneSpan<const void> from;
   LaneSpan<void> to;

@@ -32,7 +32,7 @@ StatusOr<DepthwiseArguments> ArgumentsOf(const Window& w) {
   return a;
 }
 
-// An element of the result by each thread; `a` and `b` are inputs of the node.
+// Each thread computes an element of the result; `a` and `b` are inputs of the node.
 template <typename T>
 Prepared ByElement(const DepthwiseArguments& arguments, std::string_view kernel, size_t a, size_t b, double flops) {
   return Launching(

@@ -1,11 +1,11 @@
-// One thread sums an element of the result over the window; the filter's gradient, which is long, goes in chunks.
+// One thread sums an element of the result over the window; the filter's gradient, a long sum, uses chunks.
 #include "engine/kernels/cuda/chunked_sums_device.h"
 #include "engine/kernels/cuda/depthwise.h"
 
 namespace rivulet::gpu {
 namespace {
 
-// A pixel and channel of an image, from an element's place in it.
+// Pixel and channel of an image, from an element's index.
 struct Place {
   int64_t image;
   int32_t y, x, channel;

@@ -8,8 +8,8 @@ namespace rivulet::gpu {
 
 struct DepthwiseArguments {
   LaneSpan<const void> a, b;  // image and filter; gradient and filter; image and gradient
-  LaneSpan<void> y;           // unless it is made of `sums`
-  ChunkedSums sums;           // of the filter's gradient
+  LaneSpan<void> y;           // unless the result comes from `sums`
+  ChunkedSums sums;           // for the filter's gradient
   int64_t count;              // of y
   int32_t height, width;      // of the window
   int32_t pad_top, pad_left, step_height, step_width;

@@ -24,7 +24,7 @@
 #ifdef __CUDACC__
 #include <cuda_runtime.h>
 #else
-#include RIVULET_CUDA_LANGUAGE  // of the emulated device
+#include RIVULET_CUDA_LANGUAGE  // the emulated device's definitions
 #endif
 
 namespace rivulet::gpu {
@@ -34,7 +34,7 @@ struct Grid {
   uint32_t threads = 256;
 };
 
-// A grid for kernels that walk over `count` elements of each lane: at most 4,096 blocks of 256 a lane.
+// A grid for kernels that walk over `count` elements of each lane: at most 4,096 blocks of 256 threads per lane.
 inline Grid GridOver(int64_t count, const Lanes& lanes) {
   const int64_t blocks = (count + 255) / 256;
   return {static_cast<uint32_t>(blocks < 1      ? 1

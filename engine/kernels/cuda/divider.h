@@ -7,13 +7,13 @@
 
 namespace rivulet::gpu {
 
-// Of numbers below 2^31: Granlund and Montgomery, "Division by invariant integers using multiplication" (1994).
+// For numbers below 2^31: Granlund and Montgomery, "Division by invariant integers using multiplication" (1994).
 struct Divider {
   uint32_t divisor = 1, multiplier = 0, shift = 0;
 
   static Divider Of(int64_t divisor) {
     Divider made;
-    if (divisor <= 1) return made;  // nothing is divided by 0: what has no elements is not walked
+    if (divisor <= 1) return made;  // a divisor of 0 is never used: a tensor without elements is not walked
     made.divisor = static_cast<uint32_t>(divisor);
     uint32_t bits = 0;
     while ((uint64_t{1} << bits) < made.divisor) ++bits;
@@ -25,7 +25,7 @@ struct Divider {
     if (divisor == 1) return n;
     return static_cast<uint32_t>((uint64_t{n} * multiplier) >> 32) >> shift;
   }
-  // n becomes the quotient; returns the rest.
+  // Replaces n by the quotient; returns the remainder.
   RIVULET_HOST_DEVICE uint32_t Split(uint32_t& n) const {
     const uint32_t quotient = Quotient(n), rest = n - quotient * divisor;
     n = quotient;

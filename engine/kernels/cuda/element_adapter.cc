@@ -28,7 +28,7 @@ std::optional<ElementType> TypeIn(DType dtype, DType own) {
 
 bool IsOwn(DType dtype) { return dtype == DType::kFloat32 || dtype == DType::kFloat64; }
 
-// The type that a node computes in; of truth values alone, float32.
+// The type of a node's arithmetic; for truth values only, float32.
 DType OwnOf(const NodeView& node) {
   if (IsOwn(node.outputs[0].dtype)) return node.outputs[0].dtype;
   for (const TensorSpec& input : node.inputs)
@@ -41,7 +41,7 @@ DType OwnOf(const NodeView& node) {
 std::optional<ElementPlace> ElementPlaceOf(const TensorSpec& input, const Shape& output, DType own) {
   const std::optional<ElementType> type = TypeIn(input.dtype, own);
   if (!type) return std::nullopt;
-  // From the last axis on: those that are repeated, those that are not, and repeated ones again.
+  // From the last axis on: repeated axes, then others, then repeated ones again.
   int64_t divide = 1, modulo = 1;
   enum { kBehind, kWithin, kBefore } part = kBehind;
   for (int back = 1; back <= output.rank(); ++back) {
@@ -58,7 +58,7 @@ std::optional<ElementPlace> ElementPlaceOf(const TensorSpec& input, const Shape&
     }
   }
   if (part == kBehind) return ElementPlace{1, divide == 1 ? 0U : 1U, *type};
-  // Nothing is repeated before it: the quotient is the place.
+  // No repeated axes precede it: the quotient is the position.
   return ElementPlace{static_cast<uint32_t>(divide), part == kWithin ? 0 : static_cast<uint32_t>(modulo), *type};
 }
 

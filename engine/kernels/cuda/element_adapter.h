@@ -10,16 +10,16 @@
 
 namespace rivulet::gpu {
 
-// How `input`, broadcast to `output`, is read. None: its axes that are not broadcast do not lie together, or a chain of
-// `own` has no such type.
+// The way `input`, broadcast to `output`, is read. nullopt: its axes that are not broadcast are not adjacent, or chains
+// of type `own` do not support its type.
 std::optional<ElementPlace> ElementPlaceOf(const TensorSpec& input, const Shape& output, DType own);
 
-// One function of the node's inputs, which have `shapes`; none where a chain has no such types or layouts.
+// A program with one function of the node's inputs, of `shapes`; nullopt if chains do not support its types or layouts.
 std::optional<ElementProgram> ElementsOf(const NodeView& node, std::span<const Shape> shapes, ElementCode code,
                                          double parameter = 0);
 std::optional<ElementProgram> ElementsOf(const NodeView& node, ElementCode code, double parameter = 0);
 
-// The kernel by itself, which is also offered as `program`; as it is where there is none.
+// The kernel, also offered as `program` for fusion; unchanged if there is no program.
 Prepared WithElements(Prepared prepared, std::optional<ElementProgram> program);
 
 inline ElementStep StepOf(ElementCode code, std::vector<ElementOperand> operands, double parameter = 0) {

@@ -1,6 +1,6 @@
-// Functions of elements that follow each other: each thread carries its elements through all steps before it stores
-// what they come to. Results of steps lie in shared memory, a column for each thread, since which one is read is known
-// only when it runs; so each is rounded, as if it had gone through memory, and nothing is fused with its neighbour.
+// Chains of elementwise functions: each thread computes all steps for its elements before it stores the results.
+// Results of steps are in shared memory, a column per thread, because the operands of a step are known only at run
+// time. So each is rounded as if stored in memory, and no operation is fused with its neighbour.
 #include "engine/gpu/element_chain.h"
 #include "engine/kernels/cuda/device_code.h"
 #include "engine/kernels/cuda/element_code.h"

@@ -7,7 +7,7 @@
 #include "engine/gpu/element_chain.h"
 #include "engine/kernels/cuda/elementwise_list.h"
 
-// Lists name a function once a type; of those, the float's.
+// Lists name a function once per type; this uses the float's entries.
 #define RIVULET_ELEMENT_OF_float(M, F) M(F)
 #define RIVULET_ELEMENT_OF_double(M, F)
 #define RIVULET_ELEMENT_OF_int32_t(M, F)
@@ -30,7 +30,7 @@ enum class ElementCode : uint8_t {
   kLogicalNot,
   kSelect,       // x != 0 ? y : z
   kClipByValue,  // min(max(x, y), z)
-  kTimes,        // x · y, never fused with what follows
+  kTimes,        // x · y, never fused with the next operation
   kCopy,         // x
   kToBfloat16 = kElementToBfloat16,
   kToFloat16 = kElementToFloat16,

@@ -13,7 +13,7 @@
 namespace rivulet::gpu {
 namespace {
 
-// (input, 0) for each input whose elements lie as the output's do, so that the output may take its place.
+// (input, 0) for each input with the output's layout, so that the output may reuse its memory.
 std::vector<std::pair<int, int>> InPlace(const NodeView& node) {
   std::vector<std::pair<int, int>> pairs;
   for (size_t i = 0; i < node.inputs.size(); ++i)
@@ -41,7 +41,7 @@ StatusOr<Prepared> PrepareUnary(const NodeView& node, std::string kernel, Elemen
   return WithElements(std::move(prepared), ElementsOf(node, code, arguments.parameter));
 }
 
-// Without a code it is in no chain.
+// Without a code the function cannot be part of a chain.
 StatusOr<Prepared> PrepareBinary(const NodeView& node, std::string kernel, std::optional<ElementCode> code) {
   const Shape& output = node.outputs[0].shape;
   BinaryArguments arguments{};
@@ -62,7 +62,7 @@ StatusOr<Prepared> PrepareBinary(const NodeView& node, std::string kernel, std::
   return WithElements(std::move(prepared), ElementsOf(node, *code, arguments.parameter));
 }
 
-// One number a channel: the last axis, or the second of NCHW.
+// One number per channel: the last axis, or the second in NCHW.
 StatusOr<Prepared> PrepareBiasAdd(const NodeView& node, std::string kernel, ElementCode code) {
   const Shape& shape = node.inputs[0].shape;
   if (shape.rank() < 2) return InvalidArgument("a bias needs a value of rank 2 or more, not {}", shape.ToString());
@@ -108,7 +108,7 @@ StatusOr<Prepared> SelectBySize(const NodeView& node, const Shape& condition) {
 StatusOr<Prepared> PrepareSelectV2(const NodeView& node, const KernelPolicy&) {
   return SelectBySize(node, node.inputs[0].shape);
 }
-// A vector of conditions stands for slices.
+// A vector of conditions selects slices.
 StatusOr<Prepared> PrepareSelect(const NodeView& node, const KernelPolicy&) {
   const Shape &condition = node.inputs[0].shape, &output = node.outputs[0].shape;
   if (condition.rank() != 1 || output.rank() <= 1) return SelectBySize(node, condition);
@@ -117,7 +117,7 @@ StatusOr<Prepared> PrepareSelect(const NodeView& node, const KernelPolicy&) {
   return SelectBySize(node, Shape(std::move(dims)));
 }
 
-// The sum in order, a step for each addend after the first.
+// The sum in order, with a step for each operand after the first.
 std::optional<ElementProgram> SumElements(const NodeView& node) {
   std::optional<ElementProgram> program = ElementsOf(node, ElementCode::kCopy);
   if (!program || node.inputs.size() < 2) return program;
@@ -153,7 +153,7 @@ StatusOr<Prepared> PrepareAddN(const NodeView& node, std::string kernel) {
   return WithElements(std::move(prepared), SumElements(node));
 }
 
-// By attribute `approximate`: the formula with tanh, or that with erf.
+// Chosen by the attribute `approximate`: the formula with tanh, or with erf.
 StatusOr<Prepared> PrepareGelu(const NodeView& node, std::string_view type) {
   const bool tanh = node.attr<bool>("approximate");
   return PrepareUnary(node, fmt::format("{}_{}", tanh ? "GeluTanh" : "Gelu", type),
@@ -180,7 +180,7 @@ RIVULET_GPU_COMPARISONS(RIVULET_GPU_BINARY)
   });
 RIVULET_GPU_POWERS(RIVULET_GPU_POWER)
 
-// Other names of the same functions.
+// Other names for the same functions.
 #define RIVULET_GPU_ADD(F, T) RIVULET_GPU_ADAPTER("Add", F, T, PrepareBinary)
 #define RIVULET_GPU_BIAS(F, T) RIVULET_GPU_ADAPTER("BiasAdd", F, T, PrepareBiasAdd)
 #define RIVULET_GPU_DIV(F, T) RIVULET_GPU_ADAPTER("Div", F, T, PrepareBinary)

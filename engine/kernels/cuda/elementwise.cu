@@ -1,4 +1,4 @@
-// Each element of the output from the elements at the same place of the inputs, which are broadcast as NumPy does.
+// Computes each element of the output from the elements at the same position of the inputs, broadcast as in NumPy.
 #include "engine/kernels/cuda/device_code.h"
 #include "engine/kernels/cuda/elementwise.h"
 #include "engine/kernels/cuda/elementwise_functions.h"
@@ -30,7 +30,7 @@ __device__ void Binary(const BinaryArguments& arguments) {
   }
 }
 
-// f(a, b, c) of operands of three types.
+// f(a, b, c) for operands of three types.
 template <typename A, typename B, typename F>
 __device__ void Ternary(const TernaryArguments& arguments, F f) {
   const int lane = arguments.lanes.Number(blockIdx.z);
@@ -100,7 +100,7 @@ __global__ void LogicalNot_bool(UnaryArguments a) {
 }
 RIVULET_GPU_KERNEL("LogicalNot_bool", UnaryArguments, LogicalNot_bool, GridOver(a.count, a.lanes));
 
-// By the size of an element: what it means does not matter here.
+// By the size of an element; the type does not matter.
 #define RIVULET_GPU_SELECT_KERNEL(T)                                                \
   __global__ void Select_##T(TernaryArguments a) { Ternary<bool, T>(a, Choose()); } \
   RIVULET_GPU_KERNEL("Select_" #T, TernaryArguments, Select_##T, GridOver(a.count, a.lanes));

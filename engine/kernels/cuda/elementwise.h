@@ -10,7 +10,7 @@ struct UnaryArguments {
   LaneSpan<const void> x;
   LaneSpan<void> y;
   int64_t count;
-  double parameter;  // a function's one attribute, alpha
+  double parameter;  // a function's single attribute, alpha
   Lanes lanes;
 };
 
@@ -23,7 +23,7 @@ struct BinaryArguments {
   Lanes lanes;
 };
 
-// Of three operands: a choice by condition, or bounds.
+// For three operands: a choice by condition, or bounds.
 struct TernaryArguments {
   LaneSpan<const void> a, b, c;
   LaneSpan<void> y;
@@ -32,8 +32,8 @@ struct TernaryArguments {
   Lanes lanes;
 };
 
-// The sum of up to eight tensors of one shape, in order; more are summed in several calls, of which each later one has
-// the sum so far first.
+// The sum of up to eight tensors of one shape, in order; more are summed in several calls, each with the sum so far as
+// its first operand.
 struct AddNArguments {
   static constexpr int kMost = 8;
   LaneSpan<const void> x[kMost];

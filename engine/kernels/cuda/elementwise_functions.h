@@ -10,7 +10,7 @@
 
 namespace rivulet::gpu::functions {
 
-// The type in which sums and products wrap around.
+// The type for which sums and products wrap around.
 template <typename T, bool = std::is_integral_v<T>>
 struct WrappingType {
   using Type = T;
@@ -22,7 +22,7 @@ struct WrappingType<T, true> {
 template <typename T>
 using Wrapping = typename WrappingType<T>::Type;
 
-// A function of x and the op's one attribute.
+// A function of x and the op's single attribute.
 #define RIVULET_GPU_UNARY(name, expression)                 \
   struct name {                                             \
     template <typename T>                                   \

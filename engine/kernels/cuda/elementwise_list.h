@@ -32,11 +32,11 @@
   RIVULET_GPU_FLOATS(M, Elu)           \
   RIVULET_GPU_FLOATS(M, Selu)
 
-// Ops whose kernel is chosen by an attribute: the one that is named, and a second.
+// Ops with an attribute that chooses the kernel: the named one, and a second.
 #define RIVULET_GPU_GELU_FUNCTIONS(M) RIVULET_GPU_FLOATS(M, Gelu) RIVULET_GPU_FLOATS(M, GeluTanh)
 #define RIVULET_GPU_GELU_GRAD_FUNCTIONS(M) RIVULET_GPU_FLOATS(M, GeluGrad) RIVULET_GPU_FLOATS(M, GeluTanhGrad)
 
-// Apart: one kernel that may do any of the others would be the larger for it.
+// Separate: a kernel that includes all others would be larger.
 #define RIVULET_GPU_POWERS(M) RIVULET_GPU_FLOATS(M, Pow)
 
 #define RIVULET_GPU_BINARY_FUNCTIONS(M)    \

@@ -27,7 +27,7 @@ struct Float16 {
     if (u < 0x38800000u) {  // below 2^-14: float's own addition rounds to a multiple of 2^-24
       return {static_cast<uint16_t>(sign | (__float_as_uint(__fadd_rn(__uint_as_float(u), 0.5f)) - 0x3F000000u))};
     }
-    u += 0xC8000FFFu + ((u >> 13) & 1u);  // exponent 127 becomes 15; what is carried out of the fraction rounds it up
+    u += 0xC8000FFFu + ((u >> 13) & 1u);  // exponent 127 becomes 15; a carry out of the fraction increments it
     return {static_cast<uint16_t>(sign | (u >> 13))};
   }
   __device__ float value() const {

@@ -7,10 +7,10 @@ namespace rivulet::gpu {
 namespace {
 
 constexpr int kThreads = 256, kPerThread = static_cast<int>(kFoldBlockValues / kThreads);
-// Lanes whose tallies are kept before the block adds them up, some of its threads each: as many as shared memory holds.
+// Lanes per step of adding up tallies, each with some of the block's threads: as many as shared memory holds.
 constexpr int kTile = 4, kParts = kThreads / kTile, kPerPart = kThreads / kParts;
 
-// As it comes out of the codec on the other side, to the bit.
+// The value after decoding, to the bit.
 __device__ inline float Decoded(float value, FoldCodec codec) {
   if (codec == FoldCodec::kFloat16) return Float16::Of(value).value();
   if (codec == FoldCodec::kBFloat16) return Bfloat16::Of(value).value();
@@ -20,7 +20,7 @@ __device__ inline float Decoded(float value, FoldCodec codec) {
 struct Tally {
   double squares;
   uint32_t nonzeros, lost;
-  int32_t bad;  // of the block; kFoldBlockValues: none
+  int32_t bad;  // index in the block; kFoldBlockValues: none
 };
 
 __device__ inline void Add(Tally& to, const Tally& more) {
@@ -32,7 +32,7 @@ __device__ inline void Add(Tally& to, const Tally& more) {
 
 __device__ inline Tally Empty() { return {0, 0, 0, static_cast<int32_t>(kFoldBlockValues)}; }
 
-// A block has its values of all lanes, one lane after the other, and adds to each sum once.
+// A block processes its values of all lanes in turn, and adds to each sum once.
 template <typename Sum>
 __device__ inline void FoldBlock(const FoldValuesArguments<Sum>& a) {
   __shared__ Tally tallies[kTile][kThreads];

@@ -14,7 +14,7 @@
 
 namespace rivulet::gpu {
 
-// Of a lane, or of one lane in one block.
+// Counters of a lane, or of one lane in one block.
 struct FoldTally {
   double squares;
   int64_t nonzeros, lost;
@@ -24,30 +24,30 @@ struct FoldTally {
 inline constexpr int64_t kFoldBlockValues = 4096;
 constexpr int64_t FoldBlocks(int64_t count) { return (count + kFoldBlockValues - 1) / kFoldBlockValues; }
 
-// "fold_values_64" and "fold_values_32", of sums with wrap-around: sums[i] += sign × Σ over lanes of round(value i ×
-// the lane's scale), value i being values[i], or values[i] − minus[i] rounded once to float32. Below the least normal
-// number a float32 counts as zero, as on the threads of the host that train. Before it is judged and folded, a value is
-// multiplied by its lane's factor, in float64 and rounded once (clip.h), and goes through the codec. `scales` and
-// `tallies` go by position in the call: the tally of lane z in block b is tallies[z × tally_stride + b].
+// "fold_values_64" and "fold_values_32", for sums with wrap-around: sums[i] += sign × Σ over lanes of round(value i ×
+// the lane's scale); value i is values[i], or values[i] − minus[i] rounded once to float32. Subnormal float32 numbers
+// count as zero, as on the host's training threads. Before it is checked and added, a value is multiplied by its lane's
+// factor, in float64 and rounded once (clip.h), and passes through the codec. `scales` and `tallies` are indexed by
+// position in the call: the tally of lane z in block b is tallies[z × tally_stride + b].
 enum class FoldCodec : int32_t { kFloat32, kFloat16, kBFloat16 };
 template <typename Sum>
 struct FoldValuesArguments {
   LaneSpan<const float> values;
-  const float* minus;  // null: none
+  const float* minus;  // null: nothing is subtracted
   Sum* sums;
   const double* scales;
-  const double* factors;  // by the lane's number; null: 1
+  const double* factors;  // by lane number; null: 1
   FoldTally* tallies;     // null: none
   int64_t tally_stride;
   int64_t count;
   int64_t first;       // wire index of value 0
-  int32_t bound_bits;  // of the largest magnitude that is taken
+  int32_t bound_bits;  // of the largest accepted magnitude
   int32_t sign;
   FoldCodec codec;
   Lanes lanes;
 };
 
-// "fold_tallies": lane z's tallies of all blocks, in order, into the one at totals[z].
+// "fold_tallies": joins lane z's tallies of all blocks, in order, into totals[z].
 struct FoldTalliesArguments {
   const FoldTally* tallies;
   FoldTally* totals;

@@ -7,7 +7,7 @@ namespace rivulet::gpu {
 
 inline constexpr int32_t kMagnitude = 0x7FFFFFFF, kLeastNormal = 0x00800000;
 
-// As the host's threads that train have it: below the least normal number is zero.
+// Returns 0 for subnormal numbers, as arithmetic on the host's training threads does.
 __device__ inline float Flushed(float value) {
   return (__float_as_int(value) & kMagnitude) < kLeastNormal ? 0.0f : value;
 }

@@ -17,7 +17,7 @@ __device__ void Gather(const GatherArguments& a) {
   for (int64_t i = FirstElement(); i < a.count; i += ElementStride()) {
     uint32_t place = static_cast<uint32_t>(i);
     const uint32_t inner = a.inner.Split(place), index = a.index_count.Split(place);
-    // What is left counts [batch, outer].
+    // The remaining index counts [batch, outer].
     const int64_t batch = a.outer.Quotient(place);
     const int64_t row = IndexAt(a.indices.of(lane), batch * a.index_count.divisor + index, a.wide);
     const bool inside = row >= 0 && row < a.size;
@@ -25,8 +25,8 @@ __device__ void Gather(const GatherArguments& a) {
   }
 }
 
-// Each element of a segment is summed by one thread, over all slices in their order, as on the CPU: no two threads
-// meet.
+// One thread sums each element of a segment, over all slices
+// in order, as on the CPU, so threads never conflict.
 template <typename T>
 __device__ void SegmentSum(const SegmentSumArguments& a) {
   using Sum = functions::Wrapping<T>;

@@ -13,7 +13,7 @@ struct GatherArguments {
   int64_t count;  // of `out`
   int64_t size;
   Divider outer, index_count, inner;
-  int32_t wide;  // indices are int64, else int32
+  int32_t wide;  // nonzero: indices are int64, else int32
   Lanes lanes;
 };
 

@@ -1,4 +1,4 @@
-// GroupNorm, InstanceNorm (a group per channel) and their gradients: sums over channels, joined to those of groups.
+// GroupNorm, InstanceNorm (one group per channel) and their gradients: sums over channels, joined to those of groups.
 #include "engine/kernels/cpu/reduction/channel_layout.h"
 #include "engine/kernels/cuda/channel_norm.h"
 #include "engine/kernels/cuda/chunked_sums_launch.h"
@@ -12,7 +12,7 @@ struct GroupNorm {
   ChunkedSums sums;
   GroupNormArguments arguments;
   int64_t count;
-  size_t sums_at, values_at;  // in the scratch, behind the partial sums
+  size_t sums_at, values_at;  // offsets in the scratch, after the partial sums
 
   size_t groups() const { return static_cast<size_t>(arguments.examples) * static_cast<size_t>(arguments.groups); }
 };
@@ -20,7 +20,7 @@ struct GroupNorm {
 StatusOr<GroupNorm> GroupNormOf(const NodeView& node, size_t x) {
   const Shape& shape = node.inputs[x].shape;
   ChannelLayout layout = ChannelLayoutOf(node, shape);
-  // Without the axis of examples: rows count pixels where channels come last.
+  // Without the axis of examples: rows count pixels if channels are last.
   layout.rows = 1;
   if (node.attr<std::string>("data_format").ends_with('C'))
     for (int axis = 1; axis < shape.rank() - 1; ++axis) layout.rows *= shape.dim(axis);

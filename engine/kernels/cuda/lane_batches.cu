@@ -17,7 +17,7 @@ __global__ void GatherRows(GatherRowsArguments a) {
 }
 RIVULET_GPU_KERNEL("gather_rows", GatherRowsArguments, GatherRows, GridOver(a.rows* a.row_words, a.lanes));
 
-// A float times a count below 2^29 is exact in float64, so fusing product and sum would change nothing.
+// A float times a count below 2^29 is exact in float64, so fusing product and sum makes no difference.
 __global__ void CountStep(CountStepArguments a) {
   const int lane = a.lanes.Number(blockIdx.z);
   const int i = static_cast<int>(threadIdx.x);

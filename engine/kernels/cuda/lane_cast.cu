@@ -1,4 +1,4 @@
-// Floats of every lane to 16 bits and back.
+// Converts floats of every lane to 16 bits and back.
 #include "engine/gpu/lane_cast.h"
 #include "engine/kernels/cuda/device_code.h"
 #include "engine/kernels/cuda/float16_device.h"
@@ -20,7 +20,7 @@ __device__ void NarrowTo(const LaneCastArguments& a) {
   const float* from = reinterpret_cast<const float*>(a.from + a.from_lane_stride * lane);
   Narrow* to = reinterpret_cast<Narrow*>(a.to + a.to_lane_stride * lane);
   for (int64_t i = FirstElement(); i < a.count; i += ElementStride()) {
-    // A NaN is no more than anything.
+    // The comparison is false for NaN.
     to[i] = Narrow::Of(from[i] > a.largest ? a.largest : from[i]);
   }
 }

@@ -1,4 +1,4 @@
-// Bytes of every lane from one place to another.
+// Copies bytes of every lane.
 #include "engine/gpu/lane_copy.h"
 #include "engine/kernels/cuda/device_code.h"
 
@@ -9,7 +9,7 @@ __global__ void LaneCopy(LaneCopyArguments a) {
   const auto lane = static_cast<size_t>(Lanes{a.lanes, a.ids}.Number(blockIdx.z));
   const std::byte* from = a.from + a.from_lane_stride * lane;
   std::byte* to = a.to + a.to_lane_stride * lane;
-  // By 16 bytes where both begin at a multiple of that, as everything that a memory plan lays out does.
+  // In units of 16 bytes if both addresses are multiples of that, as all planned memory is.
   const bool aligned = (reinterpret_cast<uintptr_t>(from) | reinterpret_cast<uintptr_t>(to)) % sizeof(uint4) == 0;
   const int64_t words = aligned ? static_cast<int64_t>(a.bytes / sizeof(uint4)) : 0;
   for (int64_t i = FirstElement(); i < words; i += ElementStride()) {

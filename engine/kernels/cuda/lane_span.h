@@ -13,7 +13,7 @@
 
 namespace rivulet::gpu {
 
-// Memory of lane 0; the next lane's lies `lane_stride` bytes behind it (0: it is the same for all).
+// Memory of lane 0; the next lane's is `lane_stride` bytes further (0: shared by all lanes).
 template <typename T>
 struct LaneSpan {
   T* data;
@@ -24,7 +24,7 @@ struct LaneSpan {
   }
 };
 
-// The lanes of a call: the grid's z counts them, `ids` (device memory; null: 0, 1, …) numbers them.
+// The lanes of a call: the grid's z is an index into `ids` (lane numbers in device memory; null: 0, 1, …).
 struct Lanes {
   int32_t count;
   const int32_t* ids;

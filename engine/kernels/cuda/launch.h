@@ -1,4 +1,4 @@
-// Shared parts of this folder's adapters, which turn a node into launches of device kernels.
+// Shared parts of this folder's adapters, which translate a node to launches of device kernels.
 #pragma once
 
 #include <limits>
@@ -27,14 +27,14 @@ LaneSpan<T> VariableOf(const GpuContext& context, size_t i) {
   return SpanOf<T>(context.variables[i]);
 }
 
-// Puts one kernel into the stream; `arguments.lanes` is filled in.
+// Puts one kernel into the stream, with `arguments.lanes` set.
 template <typename Arguments>
 Status Put(const GpuContext& context, std::string_view kernel, Arguments arguments) {
   arguments.lanes = {context.lanes.count, context.lanes.ids};
   return context.stream->Launch(kernel, arguments);
 }
 
-// A kernel of which a call is `launch(context)`.
+// A kernel whose calls are `launch(context)`.
 template <typename F>
 class LaunchingKernel final : public GpuKernel {
  public:
@@ -55,7 +55,7 @@ Prepared Launching(F launch, double flops = 0, std::vector<std::pair<int, int>> 
   return prepared;
 }
 
-// The type as it stands in names of device kernels ("relu_float").
+// The type's text in names of device kernels ("relu_float").
 template <typename T>
 inline constexpr std::string_view kTypeText = "";
 template <>
@@ -71,7 +71,7 @@ inline constexpr std::string_view kTypeText<uint8_t> = "uint8_t";
 template <>
 inline constexpr std::string_view kTypeText<bool> = "bool";
 
-// A place within one lane's tensor is counted in 31 bits on the device. UNIMPLEMENTED beyond that.
+// Positions within one lane's tensor have 31 bits on the device. UNIMPLEMENTED: more elements.
 inline StatusOr<int32_t> CountOf(int64_t elements) {
   if (elements > std::numeric_limits<int32_t>::max())
     return Unimplemented("a tensor of {} elements is beyond the 2^31 - 1 of one lane on a GPU", elements);

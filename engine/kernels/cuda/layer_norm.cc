@@ -7,7 +7,7 @@
 namespace rivulet::gpu {
 namespace {
 
-// Rows are what the axes before begin_norm_axis count.
+// The number of rows is the product of the axes before begin_norm_axis.
 StatusOr<LayerNormArguments> ArgumentsOf(const NodeView& node, const Shape& x, bool centered) {
   const int64_t begin = node.attr<int64_t>("begin_norm_axis");
   const int axis = static_cast<int>(begin < 0 ? begin + x.rank() : begin);
@@ -43,7 +43,7 @@ StatusOr<Prepared> PrepareNorm(const NodeView& node, const KernelPolicy&) {
 }
 
 // Inputs dy, x, scale, mean (LayerNorm only), inverse; outputs dx, scale's gradient, offset's (LayerNorm only). The
-// parameters' sums are taken first, for dx may be written over dy or x.
+// parameters' sums are computed first, because dx may be written over dy or x.
 template <bool kCentered, typename T>
 StatusOr<Prepared> PrepareNormGrad(const NodeView& node, const KernelPolicy&) {
   const Shape& shape = node.inputs[1].shape;

@@ -1,4 +1,4 @@
-// A team of threads takes a row, and meets twice: for the mean, then for the squares of the distances from it.
+// A team of threads processes a row with two reductions: the mean, then the squares of the distances from it.
 #include "engine/kernels/cuda/chunked_sums_device.h"
 #include "engine/kernels/cuda/layer_norm.h"
 
@@ -39,8 +39,8 @@ __device__ void Forward(const LayerNormArguments& a) {
   static_cast<T*>(a.inverse.of(lane))[row] = inverse;
 }
 
-// dx = (dy · scale - m - (x - mean) · inverse² · d) · inverse, m and d being the means over the row of dy · scale and
-// of that times the distance; RmsNorm has no m.
+// dx = (dy · scale - m - (x - mean) · inverse² · d) · inverse, where m and d are the means over the row of dy · scale
+// and of dy · scale times the distance; RmsNorm has no m.
 template <typename T>
 __device__ void Backward(const LayerNormArguments& a) {
   __shared__ double shared[kBlockThreads];

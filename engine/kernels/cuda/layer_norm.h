@@ -7,7 +7,7 @@
 namespace rivulet::gpu {
 
 // "layer_norm_T" (x, scale, offset; y, mean, inverse), "layer_norm_grad_T" (dy, x, scale, mean, inverse; y is dx) and
-// "layer_norm_parameters_T" (dy, x, mean, inverse; sums of scale's gradient and of offset's). Without a mean
+// "layer_norm_parameters_T" (dy, x, mean, inverse; sums for the gradients of scale and offset). Without a mean
 // (`centered` 0) it is RmsNorm, which has no offset either.
 struct LayerNormArguments {
   LaneSpan<const void> dy, x, scale, offset, mean_in, inverse_in;

@@ -1,5 +1,5 @@
-// Products by cuBLASLt in the place of our kernels (engine/kernels/cuda_libraries), only for shapes in a table and with
-// the table's algorithm. So the same product is computed in the same way in every run and for any number of lanes.
+// Products by cuBLASLt instead of Rivulet's kernels (engine/kernels/cuda_libraries), only for shapes in a table and
+// with the table's algorithm. So the same product is computed in the same way in every run and for any number of lanes.
 #pragma once
 
 #include <cstdint>
@@ -8,21 +8,21 @@
 
 namespace rivulet::gpu {
 
-// All that chooses how cuBLASLt computes a product, as its CUBLASLT_ALGO_CONFIG_… count. It never splits the depth.
+// The choice of cuBLASLt's algorithm for a product, numbered like CUBLASLT_ALGO_CONFIG_…. It never splits the depth.
 struct LibraryAlgorithm {
   int32_t id, tile, stages, swizzling, custom, inner_shape, cluster_shape;
   bool operator==(const LibraryAlgorithm&) const = default;
 };
 
-// "library_product_float", "library_product_tf32": c = a · b of one matrix a lane.
+// "library_product_float", "library_product_tf32": c = a · b with one matrix per lane.
 struct LibraryProductArguments {
   ProductArguments product;
   LibraryAlgorithm algorithm;
 };
 
-// "library_candidates_float", "library_candidates_tf32": no kernel but a question; what cuBLASLt would take, best guess
-// first, of algorithms that do not split the depth, for `product.lanes.count` lanes. `found` and `count` are the
-// host's.
+// "library_candidates_float", "library_candidates_tf32": a query, not a kernel. Returns the algorithms that cuBLASLt
+// suggests for `product` with `product.lanes.count` lanes, best first, of those that do not split the depth. `found`
+// and `count` are in host memory.
 struct LibraryCandidatesArguments {
   ProductArguments product;
   LibraryAlgorithm* found;
@@ -30,13 +30,13 @@ struct LibraryCandidatesArguments {
   int32_t* count;
 };
 
-// A matrix as cuBLASLt is told of it: column by column without gaps, taken as it is or turned.
+// A matrix in cuBLASLt's form: column-major without gaps, used as it is or transposed.
 struct LibraryMatrix {
   int64_t rows, columns;
   bool turned;
   int64_t lane_stride;  // elements
 };
-// It counts columns first, so that of ours, which lie row by row, it computes cᵀ = bᵀ · aᵀ.
+// It is column-major, so for row-major matrices it computes cᵀ = bᵀ · aᵀ.
 struct LibraryMatrices {
   LibraryMatrix first, second, result;  // b, a and c
 };

@@ -18,7 +18,7 @@ Tile TileFor(DType dtype, int64_t rows, int64_t columns) {
   return columns < 128 ? t128x64 : t128x128;
 }
 
-// So few blocks leave most of a device idle, and so short a chunk is hardly more than what its blocks begin with.
+// Limits: too few blocks leave most of a device idle, and short chunks cost hardly more than their blocks' start.
 DepthChunks ChunksFor(const Tile& tile, int64_t rows, int64_t columns, int64_t depth) {
   constexpr int64_t kBlocks = 32, kLeastDepth = 256, kMultiple = 32;
   const int64_t tiles = std::max<int64_t>(TilesOf(rows, tile.rows).divisor * TilesOf(columns, tile.columns).divisor, 1);
@@ -60,7 +60,7 @@ Status PutProduct(const GpuContext& context, DType dtype, ProductArguments p) {
     p.lanes = {context.lanes.count, context.lanes.ids};
     const Status put =
         context.stream->Launch(fmt::format("library_product_{}", arithmetic), LibraryProductArguments{p, *library});
-    if (!absl::IsNotFound(put)) return put;  // without it, or by another version of it, ours
+    if (!absl::IsNotFound(put)) return put;  // without the library, or its expected version: Rivulet's kernel
   }
   const Tile tile = Divide(dtype, p.batches == 1, p);
   RIVULET_RETURN_IF_ERROR(Put(
@@ -92,7 +92,7 @@ namespace {
 
 double Flops(const ProductArguments& p) { return 2.0 * p.rows * p.columns * static_cast<double>(p.depth) * p.batches; }
 
-// The product of the last two axes.
+// The product over the last two axes.
 StatusOr<ProductArguments> ProductOf(const NodeView& node, bool turn_a, bool turn_b) {
   const Shape &a = node.inputs[0].shape, &b = node.inputs[1].shape;
   if (a.rank() < 2 || b.rank() < 2)
@@ -106,7 +106,7 @@ StatusOr<ProductArguments> ProductOf(const NodeView& node, bool turn_a, bool tur
   return ProductOfMatrices(m, n, k, turn_a, turn_b);
 }
 
-// `epilogue` is true where input 2 is a bias.
+// `bias`: input 2 is a bias.
 Prepared Multiplying(const NodeView& node, const ProductArguments& arguments, bool bias) {
   const DType dtype = node.outputs[0].dtype;
   const Tile tile = TileFor(dtype, arguments.rows, arguments.columns);
@@ -148,7 +148,7 @@ StatusOr<Prepared> PrepareFusedMatMul(const NodeView& node, const KernelPolicy&)
   return Multiplying(node, arguments, fused.bias);
 }
 
-// Batches that are alike; one of 1 beside another of many is the same for all of them.
+// Equal batch sizes; a batch of 1 beside another of many is shared by all of them.
 StatusOr<Prepared> PrepareBatchMatMul(const NodeView& node, const KernelPolicy&) {
   RIVULET_ASSIGN_OR_RETURN(ProductArguments arguments,
                            ProductOf(node, node.attr<bool>("adj_x"), node.attr<bool>("adj_y")));

@@ -1,4 +1,4 @@
-// Matrix products, of any strides, many at once.
+// Matrix products with any strides, many at once.
 #include "engine/kernels/cuda/matmul.h"
 #include "engine/kernels/cuda/product_result.h"
 #include "engine/kernels/cuda/product_tile.h"
@@ -6,8 +6,8 @@
 namespace rivulet::gpu {
 namespace {
 
-// A matrix of `lines` rows (or columns) by `depths`. Places are 32 bits long, since a thread keeps many of them, and
-// negative beyond the matrix.
+// A matrix of `lines` rows (or columns) by `depths`. Positions have 32 bits, because a thread keeps many of them, and
+// are negative outside the matrix.
 template <typename T, bool kAlong>
 struct Matrix {
   using Element = T;

@@ -8,24 +8,24 @@ namespace rivulet::gpu {
 
 enum Activation : int32_t { kNoActivation = 0, kRelu = 1, kRelu6 = 2 };
 
-// What is done to a finished sum.
+// Applied to a finished sum.
 struct Epilogue {
-  LaneSpan<const void> bias;  // one element a column; null: none
+  LaneSpan<const void> bias;  // one element per column; null: none
   int32_t activation = kNoActivation;
 };
 
-// Where a result has few tiles and much depth, a few blocks would do all the work one behind the other. The depth is
-// then cut into chunks, each of which has blocks of its own and leaves its sums in `partial`, [count, rows, columns] of
-// a lane; "product_join_T" adds them from the first to the last. How many chunks there are is said by the shape alone,
-// so the order of every sum is as fixed as without them: in no way does it depend on lanes, blocks or what runs beside.
+// If a result has few tiles and much depth, a few blocks would do all the work sequentially. The depth is then cut into
+// chunks with separate blocks, which write their sums to `partial`, [count, rows, columns] per lane; "product_join_T"
+// adds them from the first to the last. The number of chunks depends on the shape alone, so the order of every sum is
+// fixed: it does not depend on lanes, blocks or concurrent work.
 struct DepthChunks {
-  Divider count;  // 1: the product is stored at once
-  int32_t depth;  // of each but the last; a multiple of every tile's depth
+  Divider count;  // 1: the product is stored directly
+  int32_t depth;  // of each chunk but the last; a multiple of every tile's depth
   LaneSpan<void> partial;
 };
 
-// "product_T_tile_xy": c[rows, columns] = a · b, `batches` of them. Strides count elements; x and y say of a and b
-// whether neighbours in depth lie together ("d") or neighbouring rows and columns do ("l"). T is "float", "double", or
+// "product_T_tile_xy": c[rows, columns] = a · b, `batches` of them. Strides count elements; x and y state for a and b
+// whether neighbours in depth are adjacent ("d") or neighbouring rows and columns ("l"). T is "float", "double", or
 // "tf32": floats by tensor cores (tensor_tile.h).
 struct ProductArguments {
   LaneSpan<const void> a, b;
@@ -34,12 +34,12 @@ struct ProductArguments {
   int32_t rows, columns, depth, batches;
   int64_t a_row, a_depth, b_column, b_depth, c_row;
   int64_t a_batch, b_batch, c_batch;
-  Divider row_tiles, column_tiles;  // filled in by PutProduct
-  DepthChunks chunks;               // as well; `partial` is its caller's, who may have none
+  Divider row_tiles, column_tiles;  // set by PutProduct
+  DepthChunks chunks;               // set by PutProduct; `partial` belongs to the caller, and may be null
   Lanes lanes;
 };
 
-// "product_join_T": the sums of all chunks and the epilogue.
+// "product_join_T": adds the sums of all chunks and applies the epilogue.
 struct ProductJoinArguments {
   LaneSpan<const void> partial;
   LaneSpan<void> c;
@@ -53,7 +53,7 @@ struct ProductJoinArguments {
 
 }  // namespace rivulet::gpu
 
-// Tiles by name, and how many rows and columns each of a block's 16 × 16 threads has.
+// Tiles by name, with rows and columns per thread of a block of 16 × 16.
 #define RIVULET_GPU_TILES(M) \
   M(t16x64, 1, 4)            \
   M(t64x32, 4, 2)            \
@@ -61,5 +61,5 @@ struct ProductJoinArguments {
   M(t64x64, 4, 4)            \
   M(t128x64, 8, 4)           \
   M(t128x128, 8, 8)
-// Doubles have one: they are of checks and of small vectors.
+// Doubles have one tile: they serve checks and small vectors.
 #define RIVULET_GPU_DOUBLE_TILES(M) M(t64x64, 4, 4)

@@ -24,7 +24,7 @@ __device__ inline Try TryOf(const NoiseArguments& a, int lane, int64_t number) {
   return one;
 }
 
-// To the two values of the update that the good try `place` is for, as far as they are here.
+// Adds to the two values of the update that belong to the accepted try `place`, if they are in this range.
 __device__ inline void AddTo(const NoiseArguments& a, float* values, int64_t place, const Try& one) {
   const int64_t at = 2 * place - a.first;
   if (at + 1 < 0 || at >= a.count) return;

@@ -18,8 +18,8 @@ constexpr int64_t NoiseChunks(int64_t tries) { return (tries + kNoiseChunk - 1) 
 struct NoiseArguments {
   LaneSpan<float> values;
   LaneSpan<int64_t> counts;  // NoiseChunks(tries) + 1
-  int64_t first, count;      // of the update's values these are
-  int64_t tries;             // whole chunks
+  int64_t first, count;      // position of these values in the update
+  int64_t tries;             // a multiple of the chunk size
   double deviation;
   const Stream* streams;  // by lane, of any purpose
   uint32_t purpose, op;

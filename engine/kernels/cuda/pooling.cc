@@ -21,7 +21,7 @@ PoolAxis PoolAxisOf(const WindowAxis& axis, bool count_padding) {
   return a;
 }
 
-// `image` and `pooled` are the shapes before and after; the inputs are places among the node's, or -1.
+// `image` and `pooled` are the shapes before and after; the inputs are indices in the node's, or -1.
 struct PoolProblem {
   std::string_view kernel;
   const Shape& image;
@@ -32,7 +32,7 @@ struct PoolProblem {
 
 template <typename T>
 StatusOr<Prepared> PreparePool(const NodeView& node, const PoolProblem& problem) {
-  // Checks that shapes fit and that no window lies wholly in the padding.
+  // Checks that shapes match and that no window is completely in the padding.
   RIVULET_ASSIGN_OR_RETURN(const PoolPlan plan, MakePoolPlan(node, problem.image, problem.pooled));
   if (plan.nchw) return Unimplemented("a pool of NCHW images on a GPU; build the model with data_format NHWC");
   RIVULET_ASSIGN_OR_RETURN(const ImageWindow window, PoolWindow(node.node.attrs(), problem.image));
@@ -75,7 +75,7 @@ template <typename T, bool kOfRelu>
 StatusOr<Prepared> PrepareMaxPoolGrad(const NodeView& node, const KernelPolicy&) {
   return PreparePool<T>(node, {"max_pool_grad", node.inputs[0].shape, node.inputs[1].shape, 0, 1, 2, kOfRelu});
 }
-// Input 0 is a size, which the shapes say too.
+// Input 0 is a size, which repeats the shapes.
 template <typename T>
 StatusOr<Prepared> PrepareAvgPoolGrad(const NodeView& node, const KernelPolicy&) {
   return PreparePool<T>(node, {"avg_pool_grad", node.outputs[0].shape, node.inputs[1].shape, -1, -1, 1});

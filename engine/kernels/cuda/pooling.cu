@@ -1,12 +1,12 @@
-// A thread for each element of the result. Gradients are gathered by pixel, over the windows that hold it in their
-// order, so that no two threads meet: a pixel takes the gradient of a window whose first largest element it is.
+// One thread per element of the result. Gradients are gathered by pixel, over the windows that contain it in order, so
+// that threads never conflict: a pixel gets the gradient of each window whose first maximum it is.
 #include "engine/kernels/cuda/device_code.h"
 #include "engine/kernels/cuda/pooling.h"
 
 namespace rivulet::gpu {
 namespace {
 
-// The taps of a window that lie in the image, as pixels first, first + dilation, … before end.
+// The taps of a window inside the image, as pixels first, first + dilation, … before end.
 struct Span {
   int first, end;
 };
@@ -16,7 +16,7 @@ __device__ Span SpanOf(const PoolAxis& axis, int output) {
   return {start + outside * axis.dilation,
           min(start + axis.window * axis.dilation, static_cast<int>(axis.input.divisor))};
 }
-// How many taps of a window a mean counts.
+// Number of taps of a window that a mean counts.
 __device__ int CountOf(const PoolAxis& axis, int output) {
   const int start = output * static_cast<int>(axis.stride.divisor) - axis.pad_before;
   int count = 0;
@@ -37,7 +37,7 @@ __device__ Place PlaceOf(uint32_t element, const Divider& height, const Divider&
   return {element, y, x, channel};
 }
 
-// Element offsets in the image and in the pooled one.
+// Element offsets in the image and in the pooled image.
 __device__ int64_t InImage(const PoolArguments& a, const Place& p, int y, int x) {
   return ((p.image * a.height.input.divisor + y) * a.width.input.divisor + x) * a.channels.divisor + p.channel;
 }
@@ -76,17 +76,17 @@ __device__ void AvgPool(const PoolArguments& a) {
   }
 }
 
-// Where windows do not overlap, a pixel lies in one at most.
+// If windows do not overlap, a pixel is in at most one.
 __device__ bool IsApart(const PoolAxis& axis) {
   return axis.dilation == 1 && static_cast<int>(axis.stride.divisor) >= axis.window;
 }
-// The window that holds position `at`, or one beyond the last.
+// The window that contains position `at`, or one after the last.
 __device__ uint32_t OnlyWindow(const PoolAxis& axis, int at) {
   uint32_t window = static_cast<uint32_t>(at + axis.pad_before);
   return static_cast<int>(axis.stride.Split(window)) < axis.window ? window : axis.output.divisor;
 }
 
-// f(row, column) of every window that holds the pixel, in their order.
+// Calls f(row, column) for every window that contains the pixel, in order.
 template <typename F>
 __device__ void ForEachWindow(const PoolArguments& a, const Place& p, const F& f) {
   if (IsApart(a.height) && IsApart(a.width)) {
@@ -108,7 +108,7 @@ __device__ void ForEachWindow(const PoolArguments& a, const Place& p, const F& f
   }
 }
 
-// Whether no pixel of the window before this one is its largest element too.
+// Whether no earlier pixel of the window is also its maximum.
 template <typename T>
 __device__ bool IsFirst(const PoolArguments& a, const T* image, const Place& p, int row, int column, T best) {
   const Span rows = SpanOf(a.height, row), columns = SpanOf(a.width, column);

@@ -6,11 +6,11 @@
 
 namespace rivulet::gpu {
 
-// A window that slides along one axis.
+// A window that moves along one axis.
 struct PoolAxis {
   Divider input, output, stride;
   int32_t window, dilation, pad_before;
-  int32_t counted_end;  // where pixels end that a mean counts: the image, or the padded image
+  int32_t counted_end;  // end of the pixels that a mean counts: of the image, or of the padded image
   int32_t counted_begin;
 };
 
@@ -22,7 +22,7 @@ struct PoolArguments {
   int64_t count;  // of y
   PoolAxis height, width;
   Divider channels;
-  int32_t of_relu;  // the image is Relu's output: what it held at zero gets no gradient
+  int32_t of_relu;  // nonzero: the image is Relu's output, and its zeros get no gradient
   Lanes lanes;
 };
 

@@ -13,21 +13,21 @@ struct Tile {
   int32_t rows, columns;
 };
 
-// Chosen by the result's shape alone, never by how many lanes there are: few rows, as a client's batch has them, take a
-// tile that wastes none; the larger a tile, the fewer elements are read for each product.
+// Chosen by the result's shape alone, never by the number of lanes: few rows, as in a client's batch, use a tile
+// without unused rows; with larger tiles, fewer elements are read per product.
 Tile TileFor(DType dtype, int64_t rows, int64_t columns);
 
-// What products of `dtype` are computed in, as it stands in names of kernels: "tf32" where the device may round the
-// factors of float32 to that, or where they are no more exact to begin with.
+// The arithmetic for products of `dtype`, as in names of kernels: "tf32" if the device may round float32 factors to it,
+// or if they have no more precision.
 std::string_view ArithmeticOf(const GpuContext& context, DType dtype);
 
-// The whole of `rows` in tiles of `tile`.
+// The number of tiles of size `tile` for `rows`.
 inline Divider TilesOf(int64_t rows, int64_t tile) { return Divider::Of((rows + tile - 1) / tile); }
 
-// Into how many chunks the depth of a product is cut, by its shape alone.
+// The number of chunks for the depth of a product, by its shape alone.
 DepthChunks ChunksFor(const Tile& tile, int64_t rows, int64_t columns, int64_t depth);
-// Fills in tiles and chunks, which follow from the sizes; chunks where the caller has memory for partial sums, and
-// there is one product.
+// Sets tiles and chunks, which follow from the sizes; chunks only if the caller has memory for partial sums, and there
+// is one product.
 template <typename Arguments>
 Tile Divide(DType dtype, bool one, Arguments& a) {
   const Tile tile = TileFor(dtype, a.rows, a.columns);
@@ -38,21 +38,21 @@ Tile Divide(DType dtype, bool one, Arguments& a) {
   a.chunks.partial = partial;
   return tile;
 }
-// Of their partial sums, in one lane; 0: the depth is not cut.
+// Bytes of their partial sums, per lane; 0: the depth is not cut.
 size_t PartialBytes(const DepthChunks& chunks, DType dtype, int64_t rows, int64_t columns);
-// Adds the sums of all chunks: c, its rows `c_row` elements apart.
+// Adds the sums of all chunks to give c, whose rows are `c_row` elements apart.
 Status JoinChunks(const GpuContext& context, const DepthChunks& chunks, DType dtype, int64_t rows, int64_t columns,
                   LaneSpan<void> c, int64_t c_row, const Epilogue& epilogue);
 
-// c = a · b of `dtype` (float32 or float64); spans, strides, sizes and epilogue are given, the rest is filled in.
-// Where the caller has memory for partial sums, `chunks.partial`, of PartialBytes, a long depth is cut. Nothing is
-// launched where c has no elements.
+// c = a · b of `dtype` (float32 or float64); the caller sets spans, strides, sizes and epilogue, and the rest is
+// computed. If the caller has memory for partial sums (`chunks.partial`, of PartialBytes), a long depth is cut. Nothing
+// is launched if c has no elements.
 Status PutProduct(const GpuContext& context, DType dtype, ProductArguments arguments);
 
-// The same of a convolution: `kernel` is "convolution", "convolution_input" or "convolution_filter".
+// The same for a convolution: `kernel` is "convolution", "convolution_input" or "convolution_filter".
 Status PutConvolution(const GpuContext& context, std::string_view kernel, DType dtype, ConvolutionArguments arguments);
 
-// Matrices of one shape that lie row-major without gaps; turned: [depth, rows] and [columns, depth].
+// Matrices of one shape, row-major without gaps; if turned (transposed): [depth, rows] and [columns, depth].
 ProductArguments ProductOfMatrices(int64_t rows, int64_t columns, int64_t depth, bool turn_a, bool turn_b);
 
 inline Activation ActivationOf(FusedOps::Activation activation) {

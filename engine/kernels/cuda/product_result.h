@@ -7,7 +7,7 @@
 
 namespace rivulet::gpu {
 
-// A bias, then an activation: BiasAdd's and Relu's own arithmetic, a NaN stays NaN.
+// A bias, then an activation, with the arithmetic of BiasAdd and Relu: a NaN stays NaN.
 template <typename T>
 __device__ inline T Finished(T sum, const T* bias, int column, int32_t activation) {
   if (bias != nullptr) sum = sum + bias[column];
@@ -16,7 +16,7 @@ __device__ inline T Finished(T sum, const T* bias, int column, int32_t activatio
   return activation == kRelu6 && sum > T(6) ? T(6) : sum;
 }
 
-// c[rows, columns], its rows `c_row` elements apart. `Places` says which elements a thread has.
+// Stores to c[rows, columns], whose rows are `c_row` elements apart. `Places` gives the positions of elements.
 template <typename Places, int kRows, int kColumns, typename T>
 __device__ void StoreTile(const T (&sums)[kRows][kColumns], int first_row, int first_column, int rows, int columns,
                           T* c, int64_t c_row, const Epilogue& epilogue, int lane) {
@@ -32,7 +32,7 @@ __device__ void StoreTile(const T (&sums)[kRows][kColumns], int first_row, int f
   }
 }
 
-// A block's tile of a product, or of chunk `chunk` of its depth, which goes to the partial sums: by each thread's own
+// Computes a block's tile of a product, or of chunk `chunk` of its depth (to the partial sums): by each thread's own
 // multiplications, of any type, or by tensor cores.
 template <bool kTensor, int kRows, int kColumns, typename A, typename B>
 __device__ void ComputeTile(const A& a, const B& b, int row, int column, int rows, int columns, int whole_depth,

@@ -1,4 +1,4 @@
-// Table of the products that cuBLASLt computes, frozen from measurements of `scripts/gpu.sh --part kernels`. Our
+// Table of the products that cuBLASLt computes, fixed from measurements by `scripts/gpu.sh --part kernels`. Rivulet's
 // kernels compute all others. The number of lanes never matters.
 #pragma once
 
@@ -11,8 +11,8 @@
 
 namespace rivulet::gpu {
 
-// A class of shapes on one generation of devices. Rows are a batch's, which may be a smaller last one; the other sizes
-// are a layer's own.
+// A class of shapes on one generation of devices. Rows are those of a batch, which may be a smaller last one; the other
+// sizes are a layer's.
 struct LibraryProduct {
   int32_t compute_major, compute_minor;
   std::string_view arithmetic;  // "float", "tf32"
@@ -23,7 +23,7 @@ struct LibraryProduct {
 
 std::span<const LibraryProduct> LibraryProducts();
 
-// None: our own kernel. Never the library's: several matrices a lane, Relu6, strides with gaps, float64.
+// nullopt: Rivulet's kernel. Never the library for several matrices per lane, Relu6, strides with gaps, float64.
 std::optional<LibraryAlgorithm> LibraryFor(std::span<const LibraryProduct> table, const RivuletGpuProperties& device,
                                            std::string_view arithmetic, const ProductArguments& product);
 

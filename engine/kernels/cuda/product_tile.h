@@ -22,10 +22,10 @@
 namespace rivulet::gpu {
 
 constexpr int kTileThreads = 256;
-// A tile of few rows is multiplied in a moment, and then waits for what it reads next: it reads twice as much at once.
+// A tile with few rows is multiplied quickly, and then waits for its next data: so it loads twice as much at once.
 constexpr int TileDepth(int rows) { return rows == 1 ? 32 : 16; }
-// Lines in shared memory are a little longer than the tile, so that threads that store along the depth meet fewer
-// banks.
+// Padding of lines in shared memory, so that threads
+// that store along the depth have fewer bank conflicts.
 constexpr int kTilePad = 4;
 
 template <typename T, int kCount>
@@ -33,23 +33,23 @@ struct alignas(sizeof(T) * kCount < 16 ? sizeof(T) * kCount : 16) Few {
   T values[kCount];
 };
 
-// How many elements of a fragment lie together: what one load of 16 bytes takes.
+// Number of adjacent elements in a fragment: those of one 16-byte load.
 constexpr int TogetherOf(int count) { return count < 4 ? count : 4; }
-// Place in the tile of element `i` of what thread `thread` (of 16) has.
+// Position in the tile of element `i` of thread `thread` (of 16).
 template <int kCount>
 __device__ constexpr int PlaceOf(int thread, int i) {
   constexpr int kTogether = TogetherOf(kCount);
   return ((i / kTogether) * 16 + thread) * kTogether + i % kTogether;
 }
 
-// Which element of the tile is `sums[i][j]` of this thread, of a block that stands as 16 × 16.
+// Position in the tile of this thread's `sums[i][j]`, in a block of 16 × 16 threads.
 template <int kRows, int kColumns>
 struct ThreadPlaces {
   __device__ static int row(int i, int) { return PlaceOf<kRows>(static_cast<int>(threadIdx.x) / 16, i); }
   __device__ static int column(int, int j) { return PlaceOf<kColumns>(static_cast<int>(threadIdx.x) % 16, j); }
 };
-// Of a tile of few rows each thread has one column and four rows, and the block stands as 4 × 64: a warp's reads of B
-// are then one line of shared memory and those of A one address, which is two thirds of what 1 × 4 elements would read.
+// In a tile with few rows each thread has one column and four rows, and the block is 4 × 64: a warp's reads of B are
+// then one line of shared memory and those of A one address, two thirds of the reads for 1 × 4 elements.
 template <>
 struct ThreadPlaces<1, 4> {
   __device__ static int row(int, int j) { return static_cast<int>(threadIdx.x) / 64 * 4 + j; }
@@ -74,7 +74,7 @@ struct AsItIs {
   }
 };
 
-// What one thread brings of each tile of one factor, which is 16 kCount lines wide.
+// One thread's loads for each tile of one factor, which is 16 kCount lines wide.
 template <int kCount, int kDepth, typename Loader, int kPad = kTilePad>
 class Fetch {
  public:
@@ -100,7 +100,7 @@ class Fetch {
         values_[i] = loader_.at(lines_[0], loader_.depth(first_depth + depth_ + i * kDepthStep));
     }
   }
-  // `round`: what becomes of an element on its way to shared memory.
+  // `round`: applied to an element on its way to shared memory.
   template <typename Round = AsItIs>
   __device__ void Store(T (*tile)[kLine], Round round = {}) const {
 #pragma unroll
@@ -115,7 +115,7 @@ class Fetch {
  private:
   static constexpr int kValues = kWidth * kDepth / kTileThreads;
   static constexpr int kLines = kAlong ? kValues : 1;
-  // From one of the thread's elements to the next.
+  // Distance between the thread's elements.
   static constexpr int kLineStep = kTileThreads / kDepth, kDepthStep = kTileThreads / kWidth;
   const Loader& loader_;
   int line_, depth_;
@@ -123,13 +123,13 @@ class Fetch {
   T values_[kValues];
 };
 
-// A part of the depth: its ends, the first a multiple of every tile's depth, as the other is unless it is the last's.
+// A part of the depth. Its begin is a multiple of every tile's depth, and so is its end unless it is the last part's.
 struct DepthRange {
   int begin, end;
 };
 
-// The sums of this thread's elements of the tile that begins at (first_row, first_column), over `depth`; which element
-// (i, j) is say ThreadPlaces.
+// Sums this thread's elements of the tile that starts at (first_row, first_column), over `depth`; ThreadPlaces gives
+// the position of element (i, j).
 template <int kRows, int kColumns, typename A, typename B>
 __device__ void MultiplyTile(const A& a, const B& b, int first_row, int first_column, DepthRange depth,
                              typename A::Element (&sums)[kRows][kColumns]) {

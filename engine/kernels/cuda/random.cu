@@ -1,7 +1,7 @@
-// Philox4x32-10 (engine/base/philox.h), with the draws of the CPU's kernels: element i of a float tensor takes word i
-// of the lane's stream at its step and op, of a double tensor words 2i and 2i + 1
-// (engine/kernels/cpu/elementwise/random_blocks.h). Uniform numbers have the CPU's bits; normal ones are quantiles of
-// them by the device's logarithm, in double, and so may differ in a float's last place, once in many millions.
+// Philox4x32-10 (engine/base/philox.h), with the draws of the CPU's kernels: element i of a float tensor uses word i of
+// the lane's stream at its step and op, of a double tensor words 2i and 2i + 1
+// (engine/kernels/cpu/elementwise/random_blocks.h). Uniform numbers have the CPU's bits; normal ones are their
+// quantiles by the device's logarithm, in double, and so may differ in a float's last place, once in many millions.
 #include <cmath>
 
 #include "engine/base/normal_quantile.h"
@@ -12,9 +12,9 @@
 namespace rivulet::gpu {
 namespace {
 
-constexpr int kBlockBits = 24;  // of a stream's 48-bit index; the others count steps
+constexpr int kBlockBits = 24;  // bits of a stream's 48-bit index; the others count steps
 
-// Block `block` of a tensor. Each further 2^24 of them have a key of their own.
+// Block `block` of a tensor. Each further 2^24 blocks have a separate key.
 __device__ uint4 BlockOf(const Stream& stream, uint64_t step, uint32_t op, uint64_t block) {
   uint2 key = make_uint2(stream.key[0], stream.key[1]);
   const uint64_t part = block >> kBlockBits;
@@ -43,7 +43,7 @@ __device__ double Quantile(double p) {
   return math::NormalQuantileOf(p - 0.5, p < 0.5 ? p : 1.0 - p, DeviceLog(), DeviceRoot());
 }
 
-// A float is drawn from one word, a double from two. Open: in the middle of its cell, within (0, 1).
+// A float uses one word, a double two. Open: in the middle of its cell, within (0, 1).
 template <typename T>
 struct Words;
 template <>
@@ -70,7 +70,7 @@ template <typename T>
 struct Normal {
   __device__ T operator()(const uint32_t* words) const { return static_cast<T>(Quantile(Words<T>::Open(words))); }
 };
-// Given that it is within two deviations.
+// Conditional on values within two deviations.
 template <typename T>
 struct TruncatedNormal {
   __device__ T operator()(const uint32_t* words) const {

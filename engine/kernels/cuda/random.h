@@ -5,7 +5,7 @@
 
 namespace rivulet::gpu {
 
-// A StreamKey (engine/base/philox.h) as device code reads it.
+// A StreamKey (engine/base/philox.h) in the form for device code.
 struct Stream {
   uint32_t key[2];
   uint16_t ordinal;
@@ -13,12 +13,12 @@ struct Stream {
   uint8_t purpose;
 };
 
-// "draw_uniform_T": [0, 1). "draw_normal_T", "draw_truncated_normal_T": of mean 0 and deviation 1, the latter within
-// two.
+// "draw_uniform_T": [0, 1). "draw_normal_T", "draw_truncated_normal_T": mean 0 and deviation 1, the latter within two
+// deviations.
 struct DrawArguments {
   LaneSpan<void> y;
   int64_t count;
-  const Stream* streams;  // by lane, as `steps`
+  const Stream* streams;  // by lane, like `steps`
   const uint64_t* steps;
   uint32_t op;  // position among the random ops of the model
   Lanes lanes;

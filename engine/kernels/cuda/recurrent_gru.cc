@@ -1,5 +1,5 @@
-// GRU over sequences and its backward pass: a product and a step for each place of the walk; where the reset gate comes
-// before the candidate's product, two of each.
+// GRU over sequences and its backward pass: a product and a step per position of the walk; if the reset gate precedes
+// the candidate's product, two of each.
 #include "engine/kernels/cuda/recurrent_gru.h"
 
 #include "engine/kernels/cuda/product_launch.h"
@@ -24,7 +24,7 @@ StatusOr<Gru> GruOf(const NodeView& node, const Shape& rows, int64_t multiple, s
 }
 
 // A product of all states with the gates' parts of the recurrent kernel [units, 3 · units] or with the candidate's;
-// turned: of their gradients, that lie in the rows of step `step`.
+// turned: of their gradients, which are in the rows of step `step`, with the transposed part.
 struct GruPart {
   int64_t first, parts;
 };
@@ -53,13 +53,13 @@ Status PutPartBack(const GpuContext& c, const Gru& gru, GruPart part, int64_t st
   return PutProduct(c, gru.dtype, p);
 }
 
-// Scratch: the gates' product, the states after their reset, the candidate's product.
+// Scratch: the gates' product, the reset states, the candidate's product.
 template <typename T>
 Status GruResetFirst(const GpuContext& c, const Gru& gru, bool has_bias, bool has_h) {
   const size_t states = static_cast<size_t>(gru.batch * gru.units) * sizeof(T);
   for (int64_t s = 0; s < gru.sequences.walk.steps; ++s) {
     const LaneSpan<const void> before = s > 0 ? SpanOf<const void>(c.outputs[1]) : Optional(c, 3, has_h);
-    const bool any = before.data != nullptr;  // else states are zero, and so is what they give
+    const bool any = before.data != nullptr;  // otherwise states are zero, and so are their products
     GruGatesArguments a{};
     if (any) {
       RIVULET_RETURN_IF_ERROR(PutPart<T>(c, gru, kGatesPart, before, 1, SpanOf<void>(c.scratch)));
@@ -90,7 +90,7 @@ Status GruResetFirst(const GpuContext& c, const Gru& gru, bool has_bias, bool ha
   return absl::OkStatus();
 }
 
-// What both of the layer's forms give to a step's gradient.
+// Sets the arguments of a step's gradient that both forms of the layer share.
 template <typename Arguments>
 Arguments GradArgumentsAt(const GpuContext& c, const Gru& gru, bool has_h, int64_t s) {
   Arguments a{};

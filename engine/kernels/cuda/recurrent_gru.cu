@@ -1,4 +1,4 @@
-// A step of a GRU with the usual activations, a thread for each state of each sequence.
+// A step of a GRU with the usual activations, with a thread per state of each sequence.
 #include "engine/kernels/cuda/elementwise_functions.h"
 #include "engine/kernels/cuda/recurrent_gru.h"
 #include "engine/kernels/cuda/sequence_place.h"
@@ -55,7 +55,7 @@ __device__ void StepGrad(const GruGradArguments& a) {
     const int t = a.walk.step, before = a.walk.before;
     const int64_t state = p.InState();
     if (p.Covers(a.later)) h_grad[state] += OrZero<T>(a.product, lane, state);
-    if (t < 0) continue;  // behind the first step: what it gave back is all that was left
+    if (t < 0) continue;  // before the first step: only the incoming gradient remains
     const int64_t gate = p.InRows(t, 4), row = p.InRows(t), in = p.InRows(t, 3);
     if (!p.Covers(t)) {
       for (int k = 0; k < 3; ++k) grad[in + k * units] = recurrent[in + k * units] = T(0);

@@ -1,11 +1,11 @@
-// Arguments of the steps of a GRU whose reset gate comes after the product (recurrent_gru.cu).
+// Arguments of the steps of a GRU with the reset gate after the product (recurrent_gru.cu).
 #pragma once
 
 #include "engine/kernels/cuda/sequence_step.h"
 
 namespace rivulet::gpu {
 
-// "gru_step_T": the product is that of the states before with the recurrent kernel; null where they were zero.
+// "gru_step_T": `product` is the previous states times the recurrent kernel; null if the states are zero.
 struct GruStepArguments {
   LaneSpan<const void> projection, product;
   LaneSpan<const void> bias;      // [3 · units]; null: none
@@ -15,7 +15,7 @@ struct GruStepArguments {
   Lanes lanes;
 };
 
-// "gru_step_grad_T": `later` is the step whose product with the recurrent kernel lies in `product`; outside: none yet.
+// "gru_step_grad_T": `later` is the step whose product with the recurrent kernel is in `product`; out of range: none.
 struct GruGradArguments {
   LaneSpan<const void> h0;  // null: zero
   LaneSpan<const void> output, gates, output_grad, product;

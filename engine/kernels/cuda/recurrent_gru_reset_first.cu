@@ -1,5 +1,5 @@
-// The two halves of a step of a GRU whose reset gate comes before the candidate's product, a thread for each state of
-// each sequence.
+// The two halves of a step of a GRU with the reset gate before the candidate's product, with a thread per state of each
+// sequence.
 #include "engine/kernels/cuda/elementwise_functions.h"
 #include "engine/kernels/cuda/recurrent_gru_reset_first.h"
 #include "engine/kernels/cuda/sequence_place.h"
@@ -71,7 +71,7 @@ __device__ void CandidateGrad(const GruResetFirstGradArguments& a) {
     const SequencePlace p(a.walk, lane, i);
     const int64_t state = p.InState();
     if (p.Covers(a.later)) h_grad[state] += OrZero<T>(a.product, lane, state);
-    if (t < 0) continue;  // behind the first step: what it gave back is all that was left
+    if (t < 0) continue;  // before the first step: only the incoming gradient remains
     const int64_t gate = p.InRows(t, 4), row = p.InRows(t), in = p.InRows(t, 3);
     if (!p.Covers(t)) {
       for (int k = 0; k < 3; ++k) grad[in + k * units] = T(0);

@@ -1,4 +1,4 @@
-// LSTM over sequences and its backward pass: a product and a step for each place of the walk.
+// LSTM over sequences and its backward pass: a product and a step per position of the walk.
 #include "engine/kernels/cuda/recurrent_lstm.h"
 
 #include "engine/kernels/cuda/product_launch.h"
@@ -89,7 +89,7 @@ Status LstmBackward(const GpuContext& c, const Lstm& lstm, const GradOptions& op
     a.walk = lstm.sequences.At(c, s);
     RIVULET_RETURN_IF_ERROR(Put(c, fmt::format("lstm_step_grad_{}", kTypeText<T>), a));
     if (s < 0) break;
-    // The gates' gradients of this step, whose rows lie `row_stride` apart, times the kernel turned.
+    // The gates' gradients of this step, with rows `row_stride` apart, times the transposed kernel.
     ProductArguments p = ProductOfMatrices(lstm.batch, units, gates, false, true);
     const auto first = static_cast<size_t>(lstm.sequences.walk.Row(a.walk.step, 0) * gates) * sizeof(T);
     p.a = SpanOf<const void>(c.outputs[0], first);

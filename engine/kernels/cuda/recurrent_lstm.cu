@@ -1,5 +1,5 @@
-// A step of an LSTM with the usual activations, a thread for each state of each sequence: between two products all that
-// a step does is element by element.
+// A step of an LSTM with the usual activations, with a thread per state of each sequence: all work between two products
+// is elementwise.
 #include "engine/kernels/cuda/elementwise_functions.h"
 #include "engine/kernels/cuda/recurrent_lstm.h"
 #include "engine/kernels/cuda/sequence_place.h"
@@ -59,7 +59,7 @@ __device__ void StepGrad(const LstmGradArguments& a) {
     const int t = a.walk.step, before = a.walk.before;
     const int64_t state = p.InState();
     if (p.Covers(a.later)) h_grad[state] = OrZero<T>(a.product, lane, state);
-    if (t < 0) continue;  // behind the first step: what it gave back is all that was left
+    if (t < 0) continue;  // before the first step: only the incoming gradient remains
     const int64_t gate = p.InRows(t, 4), row = p.InRows(t);
     if (!p.Covers(t)) {
       for (int k = 0; k < 4; ++k) grad[gate + k * units] = T(0);

@@ -1,4 +1,4 @@
-// The simple recurrent layer over sequences: at each place of the walk a product of all states with the recurrent
+// The simple recurrent layer over sequences: per position of the walk a product of all states with the recurrent
 // kernel, and one launch for the rest of the step.
 #include "engine/kernels/cuda/recurrent_simple.h"
 
@@ -57,7 +57,7 @@ Status Forward(const GpuContext& c, const Simple& simple, bool has_h) {
   return absl::OkStatus();
 }
 
-// All steps, with the product of one of them in the scratch memory.
+// All steps, with the product of the current one in scratch memory.
 template <typename T>
 Prepared LaunchingSteps(const Simple& simple, bool has_h, Status (*run)(const GpuContext&, const Simple&, bool has_h)) {
   Prepared prepared =

@@ -1,4 +1,4 @@
-// A step of the simple recurrent layer, a thread for each state of each sequence.
+// A step of the simple recurrent layer, with a thread per state of each sequence.
 #include "engine/kernels/cuda/elementwise_functions.h"
 #include "engine/kernels/cuda/recurrent_simple.h"
 #include "engine/kernels/cuda/sequence_place.h"
@@ -15,7 +15,7 @@ __device__ T Activated(int32_t activation, T x) {
   if (activation == kSimpleSigmoid) return SigmoidOf(x);
   return x > T(0) || x != x ? x : T(0);
 }
-// By what it gave.
+// The derivative, computed from the output.
 template <typename T>
 __device__ T Derivative(int32_t activation, T y) {
   if (activation == kSimpleTanh) return T(1) - y * y;
@@ -52,7 +52,7 @@ __device__ void StepGrad(const SimpleGradArguments& a) {
     const SequencePlace p(a.walk, lane, i);
     const int64_t state = p.InState();
     if (p.Covers(a.later)) h_grad[state] = OrZero<T>(a.product, lane, state);
-    if (t < 0) continue;  // behind the first step: what it gave back is all that was left
+    if (t < 0) continue;  // before the first step: only the incoming gradient remains
     const int64_t row = p.InRows(t);
     if (!p.Covers(t)) {
       grad[row] = previous[row] = T(0);

@@ -7,7 +7,7 @@ namespace rivulet::gpu {
 
 enum SimpleActivation : int32_t { kSimpleTanh = 0, kSimpleRelu = 1, kSimpleSigmoid = 2 };
 
-// "simple_step_T": the product is that of the states before with the recurrent kernel; null where they were zero.
+// "simple_step_T": `product` is the previous states times the recurrent kernel; null if the states are zero.
 struct SimpleStepArguments {
   LaneSpan<const void> projection, product;
   LaneSpan<const void> h_before;  // null: zero
@@ -17,7 +17,7 @@ struct SimpleStepArguments {
   Lanes lanes;
 };
 
-// "simple_step_grad_T": `later` is the step whose product with the recurrent kernel lies in `product`; outside: none
+// "simple_step_grad_T": `later` is the step whose product with the recurrent kernel is in `product`; out of range: none
 // yet.
 struct SimpleGradArguments {
   LaneSpan<const void> h0;  // null: zero

@@ -9,7 +9,7 @@
 namespace rivulet::gpu {
 namespace {
 
-// So many elements at most before a thread's share of them is worth another block.
+// Limit of elements per thread, above which another block is used.
 constexpr int32_t kShare = 64;
 constexpr int32_t kRowParts = 32, kColumnParts = 8;
 
@@ -57,7 +57,7 @@ StatusOr<Prepared> PrepareWhole(const NodeView& node, std::string kernel) {
   return PrepareReduced(input.dims(), std::vector<bool>(static_cast<size_t>(input.rank()), true), std::move(kernel));
 }
 
-// A tensor as [outer, channels, inner], of which channels stay.
+// A tensor as [outer, channels, inner], reduced to channels.
 StatusOr<Prepared> PrepareBiasAddGrad(const NodeView& node, std::string kernel) {
   const Shape& shape = node.inputs[0].shape;
   if (shape.rank() < 2) return InvalidArgument("a bias needs a value of rank 2 or more, not {}", shape.ToString());

@@ -1,6 +1,6 @@
 // Reductions over axes. The order in which elements are combined depends on the shape alone: each thread of a team
 // takes every parts-th element of its chunk, the team joins as a tree, chunks are joined from the first to the last.
-// Sums of floats are carried in double, as on the CPU.
+// Sums of floats are in double, as on the CPU.
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -56,7 +56,7 @@ struct Prod : Sum<T> {
   static __device__ Carry Neutral() { return Carry(1); }
   static __device__ Carry Join(Carry a, Carry b) { return a * b; }
 };
-// NaN, once met, stays.
+// NaN is kept.
 template <typename T>
 struct Max {
   using Carry = T;
@@ -80,7 +80,7 @@ struct AllFinite {
   using Carry = bool;
   using Result = bool;
   static __device__ bool Neutral() { return true; }
-  static __device__ bool Enter(T x) { return x - x == T(0); }  // NaN of a NaN and of an infinity
+  static __device__ bool Enter(T x) { return x - x == T(0); }  // x - x is NaN for NaN and infinities
   static __device__ bool Join(bool a, bool b) { return a && b; }
   static __device__ bool Of(bool carry, int64_t) { return carry; }
 };
@@ -118,7 +118,7 @@ __device__ void Reduce(const ReductionArguments& a) {
       carry = R::Join(carry, last);
     }
   }
-  // One element stays what it is, -0 too, as on the host.
+  // A single element is returned unchanged, including -0, as on the host.
   const bool one = a.count == 1;
   carry = JoinTeam(team, carry, shared, [](Carry p, Carry q) { return R::Join(p, q); });
   if (team.part != 0 || result >= a.results) return;
@@ -164,7 +164,7 @@ RIVULET_GPU_REDUCTIONS(RIVULET_GPU_REDUCTION_KERNEL)
 RIVULET_GPU_WHOLE_REDUCTIONS(RIVULET_GPU_REDUCTION_KERNEL)
 RIVULET_GPU_LOGIC_REDUCTIONS(RIVULET_GPU_REDUCTION_KERNEL)
 
-// The first where several tie. NaN is never beyond anything, and nothing is beyond NaN.
+// The first of equal extremes. NaN never exceeds anything, and nothing exceeds NaN.
 template <typename T, typename Index, bool kLargest>
 __device__ void Arg(const ArgArguments& a) {
   const int lane = a.lanes.Number(blockIdx.z);

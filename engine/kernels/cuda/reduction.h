@@ -6,16 +6,16 @@
 
 namespace rivulet::gpu {
 
-// "Sum_float" and the like: a block's teams reduce one chunk of a result each. Of more than one chunk the carries go to
-// `partial` ([results, chunks], 8 bytes each), and "Sum_float_chunks" joins them in order.
+// "Sum_float" and so on: each team of a block reduces one chunk of a result. With more than one chunk, the carries are
+// written to `partial` ([results, chunks], 8 bytes each), and "Sum_float_chunks" joins them in order.
 struct ReductionArguments {
   LaneSpan<const void> x;
   LaneSpan<void> y;
   LaneSpan<uint64_t> partial;
-  int32_t results, count;  // elements of each result
+  int32_t results, count;  // count: elements per result
   int32_t chunk, chunks;
-  int32_t parts;       // threads that work on a chunk
-  int32_t neighbours;  // results lie side by side in x
+  int32_t parts;       // threads per chunk
+  int32_t neighbours;  // nonzero: results are adjacent in x
   Walk<2> kept;        // y, x
   Walk<1> reduced;     // x
   Lanes lanes;
@@ -42,6 +42,6 @@ struct ArgArguments {
   RIVULET_GPU_REDUCED_SIGNED(M, Min)  \
   RIVULET_GPU_REDUCED_SIGNED(M, Prod) \
   RIVULET_GPU_REDUCED_FLOATS(M, EuclideanNorm)
-// Of all elements at once.
+// For all elements at once.
 #define RIVULET_GPU_WHOLE_REDUCTIONS(M) RIVULET_GPU_REDUCED_FLOATS(M, L2Loss) RIVULET_GPU_REDUCED_FLOATS(M, AllFinite)
 #define RIVULET_GPU_LOGIC_REDUCTIONS(M) M(All, bool) M(Any, bool)

@@ -1,5 +1,5 @@
-// What a device can do at best, as our own kernels can: bytes by a copy, operations by multiply-adds in registers. The
-// latter are explicit fused ones (fmaf), which other files leave to the compiler.
+// The device's peak rates as kernels of this kind can reach them: bytes by a copy, operations by multiply-adds in
+// registers. The latter are explicitly fused (fmaf), which other files leave to the compiler.
 #include "engine/kernels/cuda/device_code.h"
 #include "engine/kernels/cuda/roofline.h"
 

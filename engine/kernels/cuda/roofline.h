@@ -5,15 +5,15 @@
 
 namespace rivulet::gpu {
 
-// "roofline_copy": y = x, of `count` pieces of 16 bytes.
+// "roofline_copy": y = x, in `count` pieces of 16 bytes.
 struct RooflineCopyArguments {
   const void* x;
   void* y;
   int64_t count;
 };
 
-// "roofline_multiply_add": each of `blocks` · 256 threads keeps kRooflineChains numbers in registers, and multiplies
-// and adds to each `rounds` times. y gets one number a thread, so that nothing of it is left out.
+// "roofline_multiply_add": each of `blocks` · 256 threads keeps kRooflineChains numbers in registers, and does `rounds`
+// multiply-adds on each. y gets one number per thread, so that the compiler cannot remove the work.
 inline constexpr int kRooflineChains = 16, kRooflineThreads = 256;
 struct RooflineMultiplyAddArguments {
   float* y;

@@ -16,7 +16,7 @@ struct SequencePlace {
     unit = static_cast<int32_t>(walk.units.Split(rest));
     sequence = static_cast<int32_t>(rest);
   }
-  // Whether the sequence has step t.
+  // Returns true if the sequence has step t.
   __device__ bool Covers(int t) const {
     if (t < 0 || t >= walk.steps) return false;
     if (walk.lengths.data == nullptr) return true;
@@ -25,12 +25,12 @@ struct SequencePlace {
                                        : int64_t{static_cast<const int32_t*>(lengths)[sequence]});
   }
   __device__ int64_t InState() const { return int64_t{sequence} * walk.units.divisor + unit; }
-  // In rows `multiple` · units wide; the next multiple lies units behind.
+  // Offset in rows `multiple` · units wide; the next multiple is `units` further.
   __device__ int64_t InRows(int t, int multiple = 1) const {
     const int64_t row = int64_t{t} * walk.time_stride + int64_t{sequence} * walk.batch_stride;
     return row * multiple * walk.units.divisor + unit;
   }
-  // In a product of all sequences at once.
+  // Offset in a product of all sequences at once.
   __device__ int64_t InProduct(int multiple) const { return int64_t{sequence} * multiple * walk.units.divisor + unit; }
 };
 

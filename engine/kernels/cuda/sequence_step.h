@@ -6,9 +6,9 @@
 
 namespace rivulet::gpu {
 
-// The row of step t and sequence b lies at t · time_stride + b · batch_stride.
+// The row of step t and sequence b is at t · time_stride + b · batch_stride.
 struct SequenceStep {
-  int32_t step, before;  // `before` is where the walk came from; outside [0, steps): nowhere
+  int32_t step, before;  // `before`: the previous step of the walk; outside [0, steps): none
   int32_t steps, batch;
   Divider units;
   int32_t time_stride, batch_stride;

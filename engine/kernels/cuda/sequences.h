@@ -11,22 +11,22 @@ namespace rivulet::gpu {
 struct Sequences {
   SequenceWalk walk;
   SequenceStep step{};
-  int lengths = -1;  // the input that has them
+  int lengths = -1;  // index of the input with lengths
 
-  // `rows` are input or output rows, `multiple` · units wide. UNIMPLEMENTED: a clip, no steps, or activations of gates
-  // and candidates that are not the usual ones, where the layer has gates.
+  // `rows` are input or output rows, `multiple` · units wide. UNIMPLEMENTED: a clip, no steps, or (for layers with
+  // gates) activations of gates and candidates other than the usual ones.
   static StatusOr<Sequences> Of(const NodeView& node, const Shape& rows, int64_t multiple, size_t lengths);
 
-  // The walk's place `s`; that before the first has step -1.
+  // Position `s` of the walk; the position before the first has step -1.
   SequenceStep At(const GpuContext& context, int64_t s) const;
-  // The step at place `s`, -1 where the walk has none.
+  // The step at position `s`, -1 if the walk has none.
   int32_t StepAt(int64_t s) const { return s < 0 || s >= walk.steps ? -1 : static_cast<int32_t>(walk.Step(s)); }
 };
 
 // UNIMPLEMENTED: an activation other than `usual`, by name.
 Status CheckActivation(const NodeView& node, const char* attribute, std::string_view usual);
 
-// An input that may have been left out.
+// An input that may be omitted.
 inline LaneSpan<const void> Optional(const GpuContext& c, size_t i, bool given) {
   return given ? SpanOf<const void>(c.inputs[i]) : LaneSpan<const void>{};
 }

@@ -1,5 +1,5 @@
-// A team of threads takes a row: its largest element, the sum of the exponentials of the distances from it, in double.
-// NaN and +infinity in a row make it NaN.
+// A team of threads processes a row: its largest element, and the sum of the exponentials of the distances from it, in
+// double. NaN and +infinity in a row make it NaN.
 #include <limits>
 
 #include "engine/kernels/cuda/block_sums.h"
@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kParts = 32, kRows = kBlockThreads / kParts;
 
-// NaN is passed over: it makes the sum of exponentials NaN.
+// Ignores NaN, which makes the sum of exponentials NaN.
 struct Larger {
   template <typename T>
   __device__ T operator()(T a, T b) const {
@@ -19,13 +19,13 @@ struct Larger {
   }
 };
 
-// What the threads of a row share: its largest element, and the sum of the exponentials of all less that.
+// Shared results of a row's threads: its largest element, and the sum of the exponentials of distances from it.
 template <typename T>
 struct RowOfLogits {
   T largest;
   double sum;
 
-  // `row(i)` is element i of this thread's row; `inside` says whether it has one.
+  // `row(i)` is element i of this thread's row; `inside`: the thread has a row.
   template <typename Row>
   __device__ RowOfLogits(const Team& team, bool inside, int classes, const Row& row) {
     __shared__ T values[kBlockThreads];
@@ -40,7 +40,7 @@ struct RowOfLogits {
   }
 };
 
-// The row that this thread's team works on.
+// The row of this thread's team.
 __device__ int RowOf(const Team& team) { return static_cast<int>(blockIdx.x) * kRows + team.member; }
 
 template <typename T, bool kLog>
@@ -59,7 +59,7 @@ __device__ void Softmax(const SoftmaxArguments& a) {
     y[i] = kLog ? (x[i] - of.largest) - log_sum : functions::ExpOf(x[i] - of.largest) * factor;
 }
 
-// loss = -Σ labels · log softmax, backprop = softmax - labels. A label of 0 counts nothing, whatever its feature.
+// loss = -Σ labels · log softmax, backprop = softmax - labels. A label of 0 adds nothing, whatever its feature.
 template <typename T>
 __device__ void CrossEntropy(const CrossEntropyArguments& a) {
   __shared__ double terms[kBlockThreads];
@@ -74,7 +74,7 @@ __device__ void CrossEntropy(const CrossEntropyArguments& a) {
   const T log_sum = static_cast<T>(log(of.sum)), factor = static_cast<T>(1.0 / of.sum);
   double total = 0;
   for (int i = team.part; inside && i < a.classes; i += team.parts) {
-    // Read before the gradient may be written in their place.
+    // Read before the gradient may overwrite them.
     const T label = labels[i * a.label_column], shifted = features[i * a.feature_column] - of.largest;
     if (label != T(0)) total += static_cast<double>(label * (log_sum - shifted));
     backprop[i] = functions::ExpOf(shifted) * factor - label;

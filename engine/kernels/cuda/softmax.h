@@ -13,7 +13,7 @@ struct SoftmaxArguments {
   Lanes lanes;
 };
 
-// "cross_entropy_float" with labels that are probabilities, "sparse_cross_entropy_float_int64_t" with classes. Of the
+// "cross_entropy_float" for labels that are probabilities, "sparse_cross_entropy_float_int64_t" for classes. In the
 // former both operands are broadcast by strides.
 struct CrossEntropyArguments {
   LaneSpan<const void> features, labels;

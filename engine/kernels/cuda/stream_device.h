@@ -18,7 +18,7 @@ __device__ inline uint4 Philox(uint2 key, uint4 counter) {
   return counter;
 }
 
-// What a client draws for something else than its steps: the same stream, of another purpose.
+// A client's draws for other purposes than its steps: the same stream, of another purpose.
 struct PurposeStream {
   const Stream* streams;  // by lane, of any purpose
   uint32_t purpose;       // federated/random/streams.h
@@ -32,12 +32,12 @@ struct PurposeStream {
                              uint32_t{stream.ordinal} << 16 | static_cast<uint32_t>(index >> 32 & 0xFFFF), stream.round,
                              purpose << 24 | (op & 0xFFFFFF)));
   }
-  // The number that Draws::Word64 gives when it has given `number` before.
+  // The result of Draws::Word64 after `number` earlier calls.
   __device__ uint64_t Word64(int lane, uint64_t number) const {
     const uint4 words = Block(lane, number / 2);
     return number % 2 == 0 ? words.x | uint64_t{words.y} << 32 : words.z | uint64_t{words.w} << 32;
   }
-  // Likewise Draws::Uniform.
+  // The same for Draws::Uniform.
   __device__ double Uniform(int lane, uint64_t number) const { return UniformOf(Word64(lane, number)); }
   __device__ static double UniformOf(uint64_t word) { return static_cast<double>(word >> 11) * 0x1p-53; }
 };

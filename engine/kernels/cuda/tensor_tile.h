@@ -11,10 +11,10 @@
 
 namespace rivulet::gpu {
 
-// Threads of a warp read four neighbouring depths of eight lines: no two from one bank.
+// Threads of a warp read four neighbouring depths of eight lines, without bank conflicts.
 constexpr int kTensorPad = 8;
 
-// To the nearest TF32, ties away from zero.
+// Rounds to the nearest TF32, ties away from zero.
 struct RoundToTf32 {
   __device__ float operator()(float x) const {
 #ifdef __CUDACC__
@@ -29,16 +29,16 @@ struct RoundToTf32 {
   }
 };
 
-// Which element of the tile is `sums[i][j]` of this thread.
+// Position in the tile of this thread's `sums[i][j]`.
 template <int kRows, int kColumns>
 struct TensorPlaces {
   static constexpr int kWarpRows = kRows == 1 ? 1 : 4, kWarpColumns = 8 / kWarpRows;
-  static constexpr int kDown = kRows / kWarpRows, kAcross = 2 * kColumns / kWarpColumns;  // of m16n8, by a warp
+  static constexpr int kDown = kRows / kWarpRows, kAcross = 2 * kColumns / kWarpColumns;  // blocks of m16n8 per warp
   static_assert(kDown * kAcross * 4 == kRows * kColumns, "a warp's part of the tile is whole");
 
   __device__ static int first_row() { return static_cast<int>(threadIdx.x) / 32 / kWarpColumns * 16 * kDown; }
   __device__ static int first_column() { return static_cast<int>(threadIdx.x) / 32 % kWarpColumns * 8 * kAcross; }
-  // Of the four elements of a thread in one m16n8: c0 and c1 beside each other, c2 and c3 eight rows below.
+  // The four elements of a thread in one m16n8: c0 and c1 are adjacent, c2 and c3 eight rows below.
   __device__ static int row(int i, int j) {
     const int element = i * kColumns + j;
     return first_row() + element / 4 / kAcross * 16 + static_cast<int>(threadIdx.x) % 32 / 4 + element % 4 / 2 * 8;
@@ -49,7 +49,7 @@ struct TensorPlaces {
   }
 };
 
-// Adds the products of 8 depths, whose lines begin at `a` and `b`, to the sums of this thread.
+// Adds the products of 8 depths, with lines that start at `a` and `b`, to this thread's sums.
 template <int kRows, int kColumns, int kLineA, int kLineB>
 __device__ inline void MultiplyEight(const float (*a)[kLineA], const float (*b)[kLineB],
                                      float (&sums)[kRows][kColumns]) {
@@ -85,7 +85,7 @@ __device__ inline void MultiplyEight(const float (*a)[kLineA], const float (*b)[
 #endif
 }
 
-// As MultiplyTile, but for which element is whose (TensorPlaces).
+// As MultiplyTile, except for the assignment of elements to threads (TensorPlaces).
 template <int kRows, int kColumns, typename A, typename B>
 __device__ void MultiplyTensorTile(const A& a, const B& b, int first_row, int first_column, DepthRange depth,
                                    float (&sums)[kRows][kColumns]) {

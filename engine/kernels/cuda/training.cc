@@ -9,7 +9,7 @@ namespace {
 
 using Kind = ElementOperand::Kind;
 
-// Rules of training.cu that chains may end in, as steps: the same roundings in the same order. None of the others.
+// Rules of training.cu that may end a chain, as steps with the same roundings in the same order. nullopt for others.
 std::optional<ElementProgram> ElementsOfUpdate(const NodeView& node) {
   const std::string_view op = node.node.type();
   const TensorSpec& variable = node.variables[0];
@@ -76,7 +76,7 @@ StatusOr<Prepared> PrepareUpdate(const NodeView& node, size_t gradient, std::str
   return WithElements(std::move(prepared), ElementsOfUpdate(node));
 }
 
-// Momentum's comes between its scalars, all others' last.
+// Momentum's gradient is between its scalars, all others' is last.
 StatusOr<Prepared> PrepareOptimizer(const NodeView& node, std::string kernel) {
   const size_t gradient = node.node.type() == "ResourceApplyMomentum" ? 1 : node.inputs.size() - 1;
   return PrepareUpdate(node, gradient, std::move(kernel));

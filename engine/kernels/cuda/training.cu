@@ -1,5 +1,5 @@
-// Steps of optimisers. Products are rounded before they are added (Times), so that a step has the CPU's bits: where a
-// model goes must not hang on whether a compiler fuses the two.
+// Steps of optimisers. Products are rounded before they are added (Times), so that a step has the CPU's bits: a model
+// must not depend on whether a compiler fuses the two.
 #include "engine/kernels/cuda/device_code.h"
 #include "engine/kernels/cuda/elementwise_functions.h"
 #include "engine/kernels/cuda/training.h"
@@ -80,8 +80,8 @@ struct Adadelta {
   }
 };
 
-// ms += (1 − rho) · (g² − ms); mom = momentum · mom + lr · g / √(ms + epsilon); var −= mom. Centred, ms gives way to
-// ms − mg² in the root, with mg += (1 − rho) · (g − mg).
+// ms += (1 − rho) · (g² − ms); mom = momentum · mom + lr · g / √(ms + epsilon); var −= mom. If centred, the root has ms
+// − mg² instead of ms, with mg += (1 − rho) · (g − mg).
 template <bool kCentered, typename T>
 __device__ void ApplyRmsProp(const Step<T>& s) {
   constexpr int kSquares = kCentered ? 2 : 1, kVelocity = kCentered ? 3 : 2;

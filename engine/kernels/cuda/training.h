@@ -5,8 +5,8 @@
 
 namespace rivulet::gpu {
 
-// "Adam_float" and the like. Variable and slots in the op's order, scalars (one element of each lane) in the op's
-// order.
+// "Adam_float" and so on. Variable and slots in the op's
+// order, scalars (one element per lane) in the op's order.
 struct OptimizerArguments {
   LaneSpan<void> variables[4];
   LaneSpan<const void> scalars[7];

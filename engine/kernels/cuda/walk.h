@@ -15,7 +15,7 @@ struct Walk {
   int64_t strides[kOperands][kMaxAxes] = {};  // in elements
   int64_t offsets[kOperands] = {};
 
-  // Where the elements at place `i`, in row-major order, lie in each tensor.
+  // Offsets in each tensor of the elements at position `i`, in row-major order.
   RIVULET_HOST_DEVICE void At(uint32_t i, int64_t (&at)[kOperands]) const {
     for (int o = 0; o < kOperands; ++o) at[o] = offsets[o];
     for (int axis = axes - 1; axis > 0; --axis) {

@@ -1,4 +1,4 @@
-// cuBLASLt, opened at its first use: the functions that products need.
+// cuBLASLt, opened at first use: the functions for products.
 #pragma once
 
 #include <cublasLt.h>
@@ -27,7 +27,7 @@ struct CublasLt {
   decltype(&cublasLtMatmulAlgoCapGetAttribute) cap_get;
 };
 
-// Null where the library is not, or is older than this was built for.
+// Null if the library is missing, or older than required.
 inline const CublasLt* OpenCublasLt() {
   static const CublasLt* const opened = []() -> const CublasLt* {
     static CublasLt f;

@@ -1,8 +1,8 @@
-// Products of every lane by cuBLASLt, with the algorithm that is given.
+// Products of every lane by cuBLASLt, with the given algorithm.
 //
 // Lanes 0, 1, … are a strided batch, with bias and activation as epilogue. A list of lanes is a batch of pointers,
-// which a kernel makes from the list on the device; such batches have no bias, which a kernel of ours then adds. Both
-// sum alike: the algorithm is the same one, and an epilogue begins with the finished sum.
+// which a kernel computes from the list on the device. Such batches have no bias; a kernel of Rivulet's then adds it.
+// Both sum alike: the algorithm is the same one, and an epilogue starts with the finished sum.
 #include <map>
 #include <mutex>
 #include <utility>
@@ -17,11 +17,11 @@ namespace rivulet::gpu {
 namespace {
 
 constexpr int kNotThere = RIVULET_GPU_NOT_THERE;
-constexpr int kMostListed = 65535;  // the depth that grids may have
+constexpr int kMostListed = 65535;  // maximum depth of grids
 
 int ErrorOf(cublasStatus_t status) { return status == CUBLAS_STATUS_SUCCESS ? 0 : static_cast<int>(cudaErrorUnknown); }
 
-// Of a device and a stream: made outside of captures, in the first run of a step.
+// State per device and stream, created outside of captures, in the first run of a step.
 struct Workplace {
   cublasLtHandle_t handle = nullptr;
   const void** pointers = nullptr;  // three lists of kMostListed
@@ -72,7 +72,7 @@ __global__ void FinishProduct(ProductArguments p) {
 
 cublasComputeType_t ComputeOf(bool tf32) { return tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F; }
 
-// What cuBLASLt is told of a product.
+// cuBLASLt's description of a product.
 class Description {
  public:
   Description(const CublasLt& lt, const ProductArguments& p, bool tf32) : lt_(lt), p_(p) {
@@ -106,7 +106,7 @@ class Description {
                               &algorithm, nullptr, 0, stream));
   }
 
-  // What the library would take without any workspace.
+  // The library's suggestions without a workspace.
   int Ask(cublasLtHandle_t handle, cublasLtMatmulHeuristicResult_t* results, int most, int* count) {
     cublasLtMatmulPreference_t preference = nullptr;
     Keep(lt_.preference_create(&preference));
@@ -182,7 +182,7 @@ int AlgorithmOf(const CublasLt& lt, cublasLtHandle_t handle, const LibraryAlgori
   return error;
 }
 
-// False of an algorithm that splits the depth, or takes no batches of pointers.
+// Returns false for an algorithm that splits the depth, or does not support batches of pointers.
 bool ReadAlgorithm(const CublasLt& lt, const cublasLtMatmulAlgo_t& from, LibraryAlgorithm& to) {
   bool good = true;
   const auto get = [&](cublasLtMatmulAlgoConfigAttributes_t attribute, auto value) {
@@ -215,7 +215,7 @@ int LaunchProduct(void* stream, const void* arguments) {
   Workplace* workplace = nullptr;
   if (const int error = WorkplaceOf(on, &workplace); error != 0) return error;
   cublasLtMatmulAlgo_t algorithm;
-  // Another version of the library may know other algorithms.
+  // Another version of the library may have other algorithms.
   if (AlgorithmOf(*lt, workplace->handle, a.algorithm, kTf32, algorithm) != 0) return kNotThere;
   const bool listed = a.product.lanes.ids != nullptr;
   if (listed) {

@@ -1,6 +1,6 @@
 // A scale that follows the gradients (Micikevicius et al., "Mixed Precision Training", ICLR 2018, section 3.2). It is
-// halved at once and doubled slowly: a scale that is too large costs steps, one that is too small only digits. Both by
-// a factor of two, so that no digit is lost by it.
+// halved at once and doubled slowly: too large a scale wastes steps, too small a scale only digits. Both changes are by
+// a factor of two and exact.
 #include "federated/plan/loss_scale.h"
 #include "federated/plan/number.h"
 

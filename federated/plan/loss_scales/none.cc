@@ -1,4 +1,4 @@
-// Losses as they are.
+// Losses are not scaled.
 #include "federated/plan/loss_scale.h"
 
 namespace rivulet {

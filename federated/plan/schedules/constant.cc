@@ -1,4 +1,4 @@
-// The learning rate as it is.
+// A constant learning rate.
 #include "federated/plan/schedule.h"
 
 namespace rivulet {

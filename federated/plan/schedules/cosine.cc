@@ -8,9 +8,9 @@
 namespace rivulet {
 namespace {
 
-// sin² of z in [0, π/2], by the series of sin: its eleven terms leave an error below 1e-15.
-// From additions and products alone, which round the same everywhere; the C library's sine differs from machine to
-// machine in the last bit, and with it every weight after the first step.
+// sin² of z in [0, π/2], by the series of sin: its eleven terms leave an error below 1e-15. It uses additions and
+// products alone, which round the same everywhere. The C library's sine differs between machines in the last bit, and
+// would change every weight after the first step.
 Output SquaredSine(const Scope& scope, Output z) {
   constexpr int kTerms = 11;
   const Output square = scope.Op("Square", {z});

@@ -10,7 +10,7 @@ Output PolynomialDecay(const Scope& scope, const Settings& settings, Output u) {
   Output left = scope.Op("Sub", {Number(scope, 1), progress});
   const double power = settings.number("power");
   if (power != 1) {
-    // At the end nothing is left, and has no logarithm.
+    // Avoids the logarithm of 0 at the end.
     const Output log = scope.Op("Log", {scope.Op("Maximum", {left, Number(scope, 1e-300)})});
     left = scope.Op("Exp", {scope.Op("Mul", {log, Number(scope, power)})});
   }

@@ -1,4 +1,4 @@
-// [algorithm]: which composition a run is. Its options beside the name are the algorithm's own (federated/settings).
+// [algorithm]: the algorithm of a run. Options besides the name are the algorithm's own (federated/settings).
 #include "federated/scenario/keys.h"
 #include "federated/settings/setting_tables.h"
 

@@ -1,5 +1,5 @@
-// [attack]: who among the clients of a simulation means ill, and what they do. Its options beside these are the
-// attack's own (federated/settings).
+// [attack]: malicious clients of a simulation and their behaviour. Options besides these are the attack's own
+// (federated/settings).
 #include "federated/scenario/keys.h"
 
 namespace rivulet::scenario {

@@ -1,4 +1,4 @@
-// [client]: what a client does with a task.
+// [client]: a client's work in a task.
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -17,7 +17,7 @@ bool IsScheduled(const Scenario& s) {
   return s.client.schedule.warmup > 0 || !HasTrait("schedule", s.client.schedule.kind, kKeepsRate);
 }
 
-// Optimisers are the engine's, which knows no scenarios. The learning rate is a key of every kind's.
+// Optimisers belong to the engine, which does not know scenarios. The learning rate is a key for every kind.
 [[maybe_unused]] const bool optimizers_are_registered = [] {
   ForEachOptimizerTable([](const OptimizerTable& optimizer) {
     std::vector<Setting> settings = optimizer.settings;
@@ -144,7 +144,7 @@ std::vector<Key> ClientKeys() {
   std::vector<Key> keys;
   for (const auto section : {TrainingKeys, OptimizerKeys, LossScaleKeys, ScheduleKeys})
     std::ranges::move(section(), std::back_inserter(keys));
-  // Clients that train in their own way are told these two, and decide everything else themselves.
+  // Clients with external training receive only these two values, and decide everything else themselves.
   for (Key& key : keys) {
     if (key.name() != "client.epochs" && key.name() != "client.batch_size") std::move(key).OfGraphs();
   }

@@ -1,4 +1,4 @@
-// [data]: records, how they are shared out, and records that are generated.
+// [data]: records, their division among clients, and generated records.
 #include <algorithm>
 #include <iterator>
 #include <utility>

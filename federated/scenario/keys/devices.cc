@@ -1,4 +1,4 @@
-// [devices]: what the devices of a simulation are like, which then takes virtual time.
+// [devices]: properties of a simulation's devices; with any of them, the simulation has virtual time.
 #include "federated/scenario/keys.h"
 
 namespace rivulet::scenario {

@@ -1,4 +1,4 @@
-// [evaluation]: when a committed model is measured, and how.
+// [evaluation]: when and how committed models are measured.
 #include "federated/scenario/keys.h"
 
 namespace rivulet::scenario {

@@ -1,4 +1,4 @@
-// [privacy]: what clients do to their updates before these leave them. [update]: how updates travel.
+// [privacy]: changes of updates before they leave their clients. [update]: encoding of updates.
 #include <algorithm>
 #include <iterator>
 

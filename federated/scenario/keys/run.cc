@@ -1,4 +1,4 @@
-// [run]: what the run is called, how long it takes, and what it keeps.
+// [run]: name, length and stored files of a run.
 #include "federated/scenario/keys.h"
 
 namespace rivulet::scenario {

@@ -1,4 +1,4 @@
-// [privacy] secure: how the updates of a round are summed, and whom that hides them from.
+// [privacy] secure: the protocol that sums a round's updates, and its assumptions about attackers.
 #include "federated/scenario/keys.h"
 
 namespace rivulet::scenario {

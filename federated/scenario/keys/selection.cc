@@ -1,4 +1,4 @@
-// [selection]: who may be drawn, and how. Its options beside these are the way of selecting's own (federated/settings).
+// [selection]: eligible clients and the selector. Options besides these are the selector's own (federated/settings).
 #include "federated/scenario/keys.h"
 #include "federated/settings/setting_tables.h"
 

@@ -1,4 +1,4 @@
-// [server]: cohorts, attempts, and what becomes of updates.
+// [server]: cohorts, attempts, and processing of updates.
 #include <algorithm>
 #include <iterator>
 
@@ -17,7 +17,7 @@ Key&& ForFineTuning(Key&& key) {
   return std::move(key).When("server.fine_tune.data", FineTunes, "server.fine_tune.data is given");
 }
 
-// "f32", which sends values as they are, first.
+// The codecs for versions; "f32", which sends values unchanged, is first.
 std::vector<std::string> DownloadCodecs() {
   std::vector<std::string> names = {"f32"};
   for (const std::string& codec : NamesWithTrait("codec", kSendsWholeModels))

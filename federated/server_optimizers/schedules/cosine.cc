@@ -9,7 +9,7 @@ namespace rivulet {
 namespace {
 
 // sin² of z in [0, π/2], by the series of sin: its eleven terms leave an error below 1e-15. The C library's sine
-// differs from machine to machine in the last bit, and with it every weight.
+// differs between machines in the last bit, and would change every weight.
 double SquaredSine(double z) {
   constexpr int kTerms = 11;
   const double square = z * z;

@@ -4,7 +4,7 @@
 namespace rivulet {
 namespace {
 
-// By squares, as many as the exponent has bits.
+// Repeated squaring, in as many steps as the exponent has bits.
 double WholePower(double base, int64_t exponent) {
   double power = 1;
   for (; exponent > 0; exponent /= 2, base *= base) {

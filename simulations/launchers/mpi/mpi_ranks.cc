@@ -1,7 +1,7 @@
-// Ranks by MPI: the only file that knows of it, and a library of its own.
-//
-// MPI's waiting calls turn round and round; a rank that has nothing to do would take a processor from one that trains.
-// So every call is one that returns at once and is then asked for, with growing pauses up to a millisecond.
+// Ranks by MPI, in the
+// only file that uses
+// MPI's blocking calls spin; an idle rank would take a processor from a training one. So every call is non-blocking and
+// then polled, with growing pauses up to a millisecond.
 #include <mpi.h>
 
 #include <algorithm>
@@ -16,12 +16,12 @@
 namespace rivulet {
 namespace {
 
-// MPI counts in int, and a sum needs a second memory of what is summed at a time.
+// MPI counts in int, and a sum needs a second buffer of the piece that is summed.
 constexpr size_t kMostBytes = size_t{64} << 20;
-// A model of 60 billion parameters: a rank that announces more, or sends less than it announced, runs another program.
+// A model of 60 billion parameters: a rank that announces more, or sends less than announced, runs another program.
 constexpr uint64_t kMostMessageBytes = uint64_t{1} << 38;
 
-// Ends every rank: what comes next would be waited for without end.
+// Ends every rank: the next call would wait forever.
 [[noreturn]] void EndAllRanks(int from) {
   std::fprintf(stderr, "rivulet: rank %d answers otherwise than this program does; start one program on all ranks\n",
                from);
@@ -116,7 +116,7 @@ class MpiRanks final : public Ranks {
     }
     return bytes;
   }
-  // MPI itself ends all ranks when more comes than is asked for.
+  // MPI itself ends all ranks if more bytes arrive than requested.
   static void ReceivePiece(void* data, size_t bytes, int from) {
     MPI_Request request;
     MPI_Status status;
@@ -127,8 +127,8 @@ class MpiRanks final : public Ranks {
     if (came != static_cast<int>(bytes)) EndAllRanks(from);
   }
 
-  // Each rank adds up an even share of each piece, and rank 0 collects the shares: the links carry every number twice,
-  // and no rank adds more than another. Unsigned, so that what wraps around does so by definition.
+  // Each rank adds an even share of each piece, and rank 0 collects the shares: the links carry every number twice, and
+  // no rank adds more than another. Unsigned, so that overflow is defined.
   template <typename T>
   void SumAs(std::span<T> sums, MPI_Datatype type) {
     const auto ranks = static_cast<size_t>(size_);
@@ -165,7 +165,7 @@ extern "C" rivulet::Ranks* RivuletOpenRanks2(char* error, int error_bytes) {
     std::snprintf(error, static_cast<size_t>(error_bytes), "MPI has begun already");
     return nullptr;
   }
-  // One thread at a time calls, and not the one that begins.
+  // Calls come from one thread at a time, not from the starting one.
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &threads);
   if (threads >= MPI_THREAD_SERIALIZED) return new rivulet::MpiRanks;
   MPI_Finalize();

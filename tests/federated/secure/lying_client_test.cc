@@ -1,8 +1,8 @@
 // Clients that lie: the coordinator refuses them alone, and a wrong share costs nothing or is named.
+#include "certificates/signature.h"
 #include "federated/secure/announcement.h"
 #include "federated/secure/messages.h"
 #include "federated/secure/secret_recovery.h"
-#include "federated/secure/signature.h"
 #include "tests/federated/secure/cohort_harness.h"
 
 namespace rivulet::secure {

@@ -1,7 +1,7 @@
 // A coordinator that lies. Each lie is caught by an honest client, whose refusal names it.
+#include "certificates/signature.h"
 #include "federated/secure/announcement.h"
 #include "federated/secure/messages.h"
-#include "federated/secure/signature.h"
 #include "tests/federated/secure/cohort_harness.h"
 
 namespace rivulet::secure {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <random>
 
+#include "certificates/signature.h"
 #include "federated/secure/announcement.h"
 #include "federated/secure/cohort.h"
 #include "federated/secure/graph.h"
@@ -19,7 +20,6 @@
 #include "federated/secure/sealing.h"
 #include "federated/secure/secret_recovery.h"
 #include "federated/secure/share_decoding.h"
-#include "federated/secure/signature.h"
 #include "tests/federated/secure/test_authority.h"
 #include "tests/testing/status_matchers.h"
 

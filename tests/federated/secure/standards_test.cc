@@ -7,11 +7,11 @@
 #include <numeric>
 
 #include "certificates/key.h"
+#include "certificates/signature.h"
 #include "federated/secure/key_agreement.h"
 #include "federated/secure/key_derivation.h"
 #include "federated/secure/keystream.h"
 #include "federated/secure/sealing.h"
-#include "federated/secure/signature.h"
 #include "tests/testing/hexadecimal.h"
 
 namespace rivulet::secure {

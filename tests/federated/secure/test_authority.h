@@ -27,8 +27,9 @@ class TestAuthority {
   };
   Holder Issue(const std::string& id, Role role = Role::kClient) const {
     Holder holder{MakeKey().value(), {}};
+    const std::vector<std::string> hosts = role->serves ? std::vector{id} : std::vector<std::string>();
     holder.certificate =
-        SignSubject({.name = {role, id}, .hosts = {}}, holder.key.get(), Days(), certificate_, key_.get()).value();
+        SignSubject({.name = {role, id}, .hosts = hosts}, holder.key.get(), Days(), certificate_, key_.get()).value();
     return holder;
   }
   std::string RevocationListPem(const std::vector<std::string>& serials, int64_t number) const {

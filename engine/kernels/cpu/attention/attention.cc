@@ -1,7 +1,7 @@
-// Scaled dot-product attention and its backward pass. A block of queries meets all keys at once: two products and a
-// softmax in scratch of a few rows, whatever the number of queries. The backward pass computes the probabilities again
-// from the kept log of their sums. Floats without mask and softcap go by smaller tiles (attention_tiles.h) unless the
-// kernels are to be portable.
+// Scaled dot-product attention and its backward pass. A block of queries is combined with all keys at once: two
+// products and a softmax in scratch of a few rows, for any number of queries. The backward pass recomputes the
+// probabilities from the stored log of their sums. Floats without mask and softcap use smaller tiles
+// (attention_tiles.h) unless kernels must be portable.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -17,13 +17,13 @@ namespace {
 
 constexpr int64_t kBlockRows = 32;
 
-// The sizes of one op and the way through its operands.
+// Sizes of an op, and offsets of its operands.
 struct AttentionSizes {
   int64_t batch, heads, shared, time, keys, depth, width;
   bool has_mask, bool_mask, causal;
   int64_t causal_offset;
   double scale, softcap;
-  int64_t mask_batch = 0, mask_head = 0, mask_row = 0, mask_key = 0;  // strides, 0 where it broadcasts
+  int64_t mask_batch = 0, mask_head = 0, mask_row = 0, mask_key = 0;  // strides, 0 along broadcast axes
 
   explicit AttentionSizes(const NodeView& node) {
     const Shape &query = node.inputs[0].shape, &key = node.inputs[1].shape, &value = node.inputs[2].shape;
@@ -46,7 +46,7 @@ struct AttentionSizes {
   }
 
   int64_t MaskRow(int64_t b, int64_t h, int64_t t) const { return b * mask_batch + h * mask_head + t * mask_row; }
-  // Keys that query t may see by its place.
+  // Number of keys that query t may see.
   int64_t Visible(int64_t t) const {
     if (!causal) return keys;
     const int64_t offset = std::clamp(causal_offset, -time, keys);
@@ -54,7 +54,7 @@ struct AttentionSizes {
   }
   // Without mask and softcap.
   bool plain() const { return !has_mask && softcap == 0 && scale > 0; }
-  // Of a plain one.
+  // For a plain one.
   AttentionHead Head() const {
     return {.time = time,
             .keys = keys,
@@ -88,8 +88,8 @@ void TimesSlopes(const T* slope, T* gradient, int64_t count) {
   }
 }
 
-// Turns products of a query and the first `visible` keys into scores; with a softcap `slope` (unless null) gets d score
-// / d product, which is the scale otherwise.
+// Converts products of a query and the first `visible` keys to scores. With a softcap, `slope` (unless null) gets d
+// score / d product, which is the scale otherwise.
 template <typename T>
 void Scores(const AttentionSizes& s, const std::byte* mask, int64_t mask_row, int64_t visible, T* row, T* slope) {
   const T scale = static_cast<T>(s.scale), infinity = std::numeric_limits<T>::infinity();
@@ -124,7 +124,7 @@ void ExpShifted(T* row, T shift, int64_t count) {
   }
 }
 
-// In eight virtual lanes, so that the order is fixed and not one chain.
+// In eight virtual lanes: the order is fixed, and there is more than one chain.
 template <typename F>
 double SumOver(int64_t count, F f) {
   double lanes[8] = {};
@@ -135,7 +135,7 @@ double SumOver(int64_t count, F f) {
   return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
 }
 
-// The largest of `count` elements, -inf of none; a NaN may be passed over, since the sum of exponentials meets it.
+// The largest of `count` elements, -inf if there are none; may ignore NaN, because the sum of exponentials contains it.
 template <typename T>
 T LargestOf(const T* row, int64_t count) {
   if constexpr (std::is_same_v<T, float>) return LargestOfRow(row, static_cast<size_t>(count));
@@ -151,13 +151,13 @@ T LargestOf(const T* row, int64_t count) {
   return lanes[0];
 }
 
-// Scores to probabilities, of which only the first `visible` may differ from 0; returns the log of the sum of their
-// exponentials, -inf where no key is seen.
+// Converts scores to probabilities, of which only the first `visible` may differ from 0; returns the log of the sum of
+// their exponentials, -inf if no key is visible.
 template <typename T>
 T SoftmaxRow(T* row, int64_t visible, int64_t keys) {
   const T largest = LargestOf(row, visible);
   bool unseen = largest == -std::numeric_limits<T>::infinity();
-  for (int64_t j = 0; unseen && j < visible; ++j) unseen = row[j] == row[j];  // NaN alone is no absence
+  for (int64_t j = 0; unseen && j < visible; ++j) unseen = row[j] == row[j];  // a row with NaN is not unseen
   if (unseen) {
     std::fill_n(row, keys, T{0});
     return largest;

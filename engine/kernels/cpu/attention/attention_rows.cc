@@ -28,7 +28,7 @@ HWY_INLINE double Joined(const hn::Vec<Doubles> (&sums)[kSumVectors]) {
   return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
 }
 
-// The sum over a row of f(load), a vector of Doubles; what f says of lanes beyond the row is left out.
+// The sum over a row of f(load), a vector of Doubles; lanes beyond the row are ignored.
 template <class F>
 HWY_INLINE double SumOfDoubles(size_t count, F f) {
   const Doubles d;
@@ -78,7 +78,7 @@ float LargestScore(const float* row, size_t count) {
   return largest;
 }
 
-// Two passes: exponentials want vectors as wide as there are, and their sum is in double.
+// Two passes: exponentials use the widest vectors, and their sum is in double.
 double ExpAndSumScores(float* row, float shift, size_t count) {
   const hn::ScalableTag<float> d;
   const auto by = hn::Set(d, shift);

@@ -8,9 +8,9 @@
 namespace rivulet {
 
 void ScaleRow(float* row, float factor, size_t count);
-// -infinity of none; NaN is passed over.
+// The largest element; -infinity for an empty row; ignores NaN.
 float LargestOfRow(const float* row, size_t count);
-// row[i] = e^(row[i] - shift); their sum.
+// Replaces row[i] by e^(row[i] - shift); returns the sum.
 double ExpAndSumOfRow(float* row, float shift, size_t count);
 double DotOfRows(const float* a, const float* b, size_t count);
 // gradient[i] = probability[i] · (gradient[i] - mean)

@@ -33,7 +33,7 @@ HWY_INLINE int64_t Visible(const AttentionHead& h, int64_t t) {
 }
 
 #if HWY_TARGET != HWY_SCALAR
-// Four neighbouring elements in each block of a vector, those of a block `stride` elements after those of the last.
+// Four adjacent elements per block of a vector; blocks are `stride` elements apart.
 template <class D>
 HWY_INLINE hn::Vec<D> FourOfEach(D d, const float* from, int64_t stride) {
   if constexpr (hn::MaxLanes(D()) == 4) {
@@ -45,8 +45,8 @@ HWY_INLINE hn::Vec<D> FourOfEach(D d, const float* from, int64_t stride) {
   }
 }
 
-// A vector of keys of four columns, each to its row of `to`: block i has keys 4·i to 4·i + 3. A gather of as much takes
-// as long as five of these.
+// Transposes a vector of keys in four columns to rows of `to`: block i has keys 4·i to 4·i + 3. An equivalent gather
+// takes as long as five of these.
 HWY_INLINE void TransposeFour(const float* from, int64_t size, float* to, int64_t stride) {
   const D d;
   const hn::Repartition<double, D> pairs;
@@ -84,7 +84,7 @@ void TransposeHead(const AttentionHead& h, const float* from, int64_t size, floa
   }
 }
 
-// c[rows, stride] = a[rows, depth] · b[depth, stride], the first `count` columns and what a vector has beyond them.
+// c[rows, stride] = a[rows, depth] · b[depth, stride] for the first `count` columns, rounded up to whole vectors.
 HWY_INLINE void Products(const AttentionHead& h, const float* a, const float* b, int64_t depth, float* c, int64_t rows,
                          int64_t count) {
   BlockShape s;
@@ -112,7 +112,7 @@ HWY_INLINE void ZeroFrom(float* row, int64_t begin, int64_t end) {
   for (; begin < end; begin += lanes) hn::StoreU(hn::Zero(d), d, row + begin);
 }
 
-// Calls f(at, load, mask) for the vectors of the first `visible` elements, mask(v) being v with zeros beyond them.
+// Calls f(at, load, mask) for the vectors of the first `visible` elements; mask(v) sets elements beyond them to zero.
 template <class F>
 HWY_INLINE void ForEach16(int64_t visible, F f) {
   const D16 d;
@@ -139,7 +139,7 @@ HWY_INLINE float Largest(const float* row, int64_t count) {
   return LargestLane(d, largest);
 }
 
-// row[i] = e^(row[i] · scale - shift) for the first `visible`, 0 from there to the next vector; their sum.
+// row[i] = e^(row[i] · scale - shift) for the first `visible`, then 0 up to the next vector; returns the sum.
 HWY_INLINE double ExpRow(float* row, float scale, float shift, int64_t visible) {
   constexpr int64_t kBlock = 512;  // sums of blocks are joined in double
   const D16 d;
@@ -159,8 +159,8 @@ HWY_INLINE double ExpRow(float* row, float scale, float shift, int64_t visible) 
   return total;
 }
 
-// Scores of a tile to exponentials, zeros up to `end`; `log_sum` of each row and the factor that makes probabilities of
-// the exponentials.
+// Converts a tile's scores to exponentials, with zeros up to `end`; computes each row's `log_sum` and the factor that
+// converts exponentials to probabilities.
 HWY_INLINE void SoftmaxTile(const AttentionHead& h, int64_t t, int64_t rows, int64_t end, float* scores, float* log_sum,
                             float* factors) {
   const float infinity = std::numeric_limits<float>::infinity();
@@ -171,7 +171,7 @@ HWY_INLINE void SoftmaxTile(const AttentionHead& h, int64_t t, int64_t rows, int
     int64_t visible = Visible(h, t + r);
     const float largest = Largest(row, visible);
     bool unseen = largest == -infinity;
-    for (int64_t j = 0; unseen && j < visible; ++j) unseen = row[j] == row[j];  // NaN alone is no absence
+    for (int64_t j = 0; unseen && j < visible; ++j) unseen = row[j] == row[j];  // a row with NaN is not unseen
     if (unseen) visible = 0;
     shifts[r] = unseen ? -infinity : largest * h.scale;
     if (!unseen) sums[r] = static_cast<float>(ExpRow(row, h.scale, shifts[r], visible));
@@ -205,8 +205,8 @@ void ForwardHead(const AttentionHead& h, const float* query, const float* keys, 
   }
 }
 
-// The gradient of a row's scores from that of its probabilities: g[i] = p[i] · (g[i] - mean) · scale, with p[i] =
-// e^(p[i] · scale - log_sum) first.
+// Computes the gradient of a row's scores from that of its probabilities: g[i] = p[i] · (g[i] - mean) · scale, after
+// p[i] = e^(p[i] · scale - log_sum).
 HWY_INLINE void GradientRow(float* p, float* g, float scale, float log_sum, float mean, int64_t visible) {
   const D16 d;
   const V16 by = hn::Set(d, scale), less = hn::Set(d, log_sum), offset = hn::Set(d, mean);
@@ -239,14 +239,14 @@ void BackwardHead(const AttentionHead& h, const AttentionHeadGradients& g) {
         const int64_t visible = log_sum == -std::numeric_limits<float>::infinity() ? 0 : Visible(h, t + r);
         const float mean = DotOf(g.output + (t + r) * h.width, output_grad + r * h.width, h.width);
         GradientRow(p + r * stride, grads + r * stride, h.scale, log_sum, mean, visible);
-        // As far as a block of keys may reach that begins within the tile's.
+        // As far as a block of keys that starts within the tile's may extend.
         ZeroFrom(p + r * stride, RoundUp(visible, kVector), tile_seen + kRows);
         ZeroFrom(grads + r * stride, RoundUp(visible, kVector), tile_seen + kRows);
       }
       Combine(grads + row * stride, stride, 1, g.key, g.query_grad + (t + row) * h.depth, tile, h.depth, tile_seen,
               false);
     }
-    // Each block of keys has gradients from the tiles that see its first, which are the last ones.
+    // Each block of keys gets gradients from the tiles that see its first key, which are the last ones.
     int64_t first = 0;
     for (int64_t key = 0; key < seen; key += kRows) {
       while (Visible(h, t + std::min(first + kRows, rows) - 1) <= key) first += kRows;

@@ -8,19 +8,19 @@
 
 namespace rivulet {
 
-// Rows of queries that are scored at once, at most: as many as a register block has on any processor.
+// Maximum of queries per tile: the rows of the largest register block of any processor.
 constexpr int64_t kTileQueries = 16;
-// Rows of scores, and of their gradients, that the gradients of keys and values are summed over at once.
+// Rows of scores, and of their gradients, per summation step of the gradients of keys and values.
 constexpr int64_t kGradientQueries = 48;
 
 struct AttentionHead {
   int64_t time = 0, keys = 0, depth = 0, width = 0;
-  // Query t sees the first clamp(first_visible + t · further, 0, keys) keys: `further` is 1 where it is causal, or 0.
+  // Query t sees the first clamp(first_visible + t · further, 0, keys) keys: `further` is 1 if it is causal, or 0.
   int64_t first_visible = 0, further = 0;
   float scale = 1;  // positive
 
-  // Floats from one row of transposed keys or of scores to the next: whole pairs of the widest vectors, and one vector
-  // more, which a block of keys may reach into that begins at one of the last.
+  // Floats from one row of transposed keys or of scores to the next: whole pairs of the widest vectors, and one more
+  // vector, because the last block of keys may extend into it.
   static constexpr int64_t kVectorFloats = 16;
   int64_t stride() const {
     constexpr int64_t kPair = 2 * kVectorFloats;
@@ -31,11 +31,11 @@ struct AttentionHead {
   int64_t gradient_floats() const { return 2 * kGradientQueries * stride(); }
 };
 
-// to[size, stride] = from[keys, size] transposed, zeros beyond the keys.
+// to[size, stride] = from[keys, size] transposed, with zeros after the keys.
 void TransposeOfHead(const AttentionHead& head, const float* from, int64_t size, float* to);
 
-// `transposed_keys` by TransposeOfHead; `scores` has score_floats(). log_sum[t] is -infinity where query t sees nothing
-// or all its scores are that; its output is 0 then.
+// `transposed_keys` from TransposeOfHead; `scores` has score_floats(). If query t sees nothing, or all its scores are
+// -infinity, log_sum[t] is -infinity and its output is 0.
 void AttentionOfHead(const AttentionHead& head, const float* query, const float* transposed_keys, const float* value,
                      float* output, float* log_sum, float* scores);
 

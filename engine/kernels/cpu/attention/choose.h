@@ -4,11 +4,11 @@
 namespace rivulet {
 
 enum class AttentionAlgorithm {
-  kRowBlocks,  // attention.cc: blocks of queries against all keys, two products and a softmax in scratch
-  kTiles,      // attention_tiles.h: as many queries as a register block has rows, from products to output
+  kRowBlocks,  // attention.cc: blocks of queries with all keys, two products and a softmax in scratch memory
+  kTiles,      // attention_tiles.h: one register block of queries at a time, from products to output
 };
 
-// T: float or double. `plain`: without mask and softcap, at a positive scale.
+// T: float or double. `plain`: without mask and softcap, with a positive scale.
 template <typename T>
 AttentionAlgorithm ChooseAttention(bool plain, bool portable);
 

@@ -1,5 +1,5 @@
-// Float32 convolutions by one named algorithm, regardless of its speed, for measurements beside the choice (choose.h).
-// UNIMPLEMENTED if the algorithm cannot compute the shape.
+// Float32 convolutions by one named algorithm, regardless of its speed, for measurements beside the chosen one
+// (choose.h). UNIMPLEMENTED if the algorithm cannot compute the shape.
 #pragma once
 
 #include "engine/kernels/cpu/convolution/problem.h"

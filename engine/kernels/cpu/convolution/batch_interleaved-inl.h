@@ -1,5 +1,5 @@
-// Interleaving of a batch's images: a vector holds one element of as many images as it has lanes. Included per target
-// (no include guard of the usual kind).
+// Interleaving of a batch's images: a vector has one element of as many images as it has lanes. Included once per
+// target (without a usual include guard).
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -25,8 +25,8 @@ using InterleavedD = hn::CappedTag<float, kMostInterleaved>;
 using InterleavedV = hn::Vec<InterleavedD>;
 constexpr int64_t kInterleaved = hn::MaxLanes(InterleavedD());  // images
 
-// A square of vectors on its other side: each step takes a bit of the row's number into that of the lane, and one of
-// the lane's into that of the row.
+// Transposes a square of vectors: each step exchanges one
+// bit of the row number with one bit of the lane number.
 HWY_INLINE void TransposeSquare(InterleavedV (&square)[kInterleaved]) {
 #if HWY_TARGET == HWY_SCALAR
   (void)square;
@@ -46,8 +46,8 @@ HWY_INLINE void TransposeSquare(InterleavedV (&square)[kInterleaved]) {
 #endif
 }
 
-// `elements` that lie side by side in each of `images` images, one image `stride` elements from the next, as a vector
-// each; images that are not there are zeros.
+// Interleaves `elements` adjacent elements of `images` images, `stride` elements apart, into one vector per element;
+// missing images are zeros.
 HWY_INLINE void Interleave(const float* HWY_RESTRICT from, int64_t stride, int64_t images, int64_t elements,
                            float* HWY_RESTRICT to) {
   const InterleavedD d;
@@ -69,7 +69,7 @@ HWY_INLINE void Interleave(const float* HWY_RESTRICT from, int64_t stride, int64
   }
 }
 
-// And back.
+// The inverse.
 HWY_INLINE void Deinterleave(const float* HWY_RESTRICT from, int64_t elements, int64_t images, float* HWY_RESTRICT to,
                              int64_t stride) {
   const InterleavedD d;

@@ -19,22 +19,22 @@
 #ifndef RIVULET_BATCH_INTERLEAVED_CONV_ONCE
 #define RIVULET_BATCH_INTERLEAVED_CONV_ONCE
 namespace rivulet {
-// A convolution of stride 1; the gradient of an input is one too, with the rotated filter.
+// A convolution with stride 1; the gradient of an input is one too, with the rotated filter.
 struct InterleavedShape {
-  int64_t batch, height, width, channels;  // of what is convolved
+  int64_t batch, height, width, channels;  // of the convolved images
   int64_t pad_top, pad_left;
   int64_t out_height, out_width, out_channels;
   int64_t window_height, window_width;
 
-  // Rows of interleaved images have zeros on both sides, as far as windows reach.
+  // Rows of interleaved images have zeros on both sides, within the reach of windows.
   int64_t row_pixels() const { return std::max(pad_left + width, out_width - 1 + window_width); }
   int64_t row() const { return row_pixels() * channels; }
-  int64_t run() const { return window_width * channels; }  // of a window: what lies side by side in a row
+  int64_t run() const { return window_width * channels; }  // adjacent elements of a row of a window
   int64_t image() const { return height * width * channels; }
   int64_t output() const { return out_height * out_width * out_channels; }
   int64_t filter() const { return window_height * run() * out_channels; }
-  // Rows of outputs that are deinterleaved together, in whole squares where a few rows make them: they are in the
-  // nearest cache still.
+  // Number of rows of outputs that are deinterleaved together, in whole squares if a few rows fill them, while they are
+  // in the nearest cache.
   int64_t rows_at_once() const {
     constexpr int64_t kSide = 16, kMostElements = 512;
     const int64_t elements = out_width * out_channels;
@@ -45,7 +45,7 @@ struct InterleavedShape {
 };
 
 // The scratch memory, in elements: interleaved images, interleaved outputs or their gradients, sums of a filter's
-// gradient. Of the widest target.
+// gradient. For the widest target.
 struct InterleavedScratch {
   InterleavedScratch(const InterleavedShape& s, bool of_filter)
       : out(s.height * s.row() * kMostInterleaved),
@@ -61,7 +61,7 @@ namespace rivulet {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// All of an image's rows; what is beside them are zeros already.
+// Interleaves all of an image's rows; the padding beside them is already zero.
 void InterleaveImages(const InterleavedShape& s, const float* from, int64_t images, float* to) {
   if (s.row_pixels() == s.width) return Interleave(from, s.image(), images, s.image(), to);
   for (int64_t y = 0; y < s.height; ++y)
@@ -70,10 +70,10 @@ void InterleaveImages(const InterleavedShape& s, const float* from, int64_t imag
 }
 
 struct InterleavedTaps {
-  int64_t rows, run;  // of the window that are met, and of each row the elements
+  int64_t rows, run;  // rows of the window inside the image, and elements per row
 };
 
-// P pixels of a row by Q filters: sums over taps.rows rows of taps.run elements each. `in` and `filter` begin at the
+// P pixels of a row by Q filters: sums over taps.rows rows of taps.run elements each. `in` and `filter` point to the
 // first of them.
 template <int P, int Q>
 void InterleavedPixels(const InterleavedShape& s, const InterleavedTaps& taps, const SumFinish& finish,
@@ -172,8 +172,8 @@ void InterleavedForward(const InterleavedShape& s, const SumFinish& finish, cons
   }
 }
 
-// Adds what a group of images gives to E elements of a window's row by Q filters: `in` is the first element of the
-// first window, of `rows` rows of outputs.
+// Adds a group of images' contributions to E elements of a window's row by Q filters: `in` is the first element of the
+// first window, for `rows` rows of outputs.
 template <int E, int Q>
 void InterleavedSums(const InterleavedShape& s, const float* HWY_RESTRICT in, const float* HWY_RESTRICT gradient,
                      int64_t rows, bool add, float* HWY_RESTRICT sums) {

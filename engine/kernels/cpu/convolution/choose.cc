@@ -29,14 +29,14 @@ Prepared WithFusedOps(Prepared inner, const ConvolutionProblem& p) {
                          w.nchw ? pixels : 1);
 }
 
-// Images that no cache holds: there our depthwise kernels, which read memory in order and write past the caches, beat
-// the library's.
+// Images too large for any cache: Rivulet's depthwise kernels, which read memory in order and write past the caches,
+// are faster there than the library's.
 bool VastImages(const Window& w) {
   constexpr int64_t kManyElements = 4 << 20;
   return w.in_elements() > kManyElements;
 }
 
-// And on NCHW, whose images it would reorder.
+// Also for NCHW, which the library would reorder.
 bool OwnDepthwise(const ConvolutionProblem& p) {
   const Window& w = p.window;
   return w.depthwise() && w.out_channels == w.in_channels && (w.nchw || VastImages(w));
@@ -55,9 +55,9 @@ std::optional<Prepared> DepthwiseInputGradient(const ConvolutionProblem& p) {
   return WithRotatedFilter(*std::move(forward), w);
 }
 
-// The first layers of images and of LeNet: with so few channels a window's row is a short sum for whoever makes it, and
-// ours have bias and activation done to each image while it is in the cache, where the library's would take another
-// walk over all of them. Images that need padding are the library's: it copies none. Without bias and activation the
+// The first layers of images and of LeNet: with so few channels a window's row is a short sum in any implementation.
+// Rivulet's kernels apply bias and activation to each image while it is in the cache, where the library's would take
+// another pass over all of them. Padded images use the library, which needs no copy. Without bias and activation the
 // choice is the same, so that a fused convolution has the bits of its parts.
 bool FewChannelsForward(const ConvolutionProblem& p) {
   constexpr int64_t kFewIn = 6, kFewOut = 32;
@@ -67,7 +67,7 @@ bool FewChannelsForward(const ConvolutionProblem& p) {
          w.pad_left == 0 && w.pad_bottom == 0 && w.pad_right == 0;
 }
 
-// Of NHWC images with so few channels that vectors of them are mostly empty.
+// For NHWC images with so few channels that vectors of them are mostly empty.
 std::optional<Prepared> OfFewChannels(const ConvolutionProblem& p) {
   if (PaysToInterleave(p.direction, p.window)) {
     if (std::optional<Prepared> interleaved = BatchInterleavedConvolution(p.direction, p.window, p.fused))
@@ -97,8 +97,8 @@ std::optional<Prepared> ChooseFloat(const ConvolutionProblem& p) {
   if (FewChannelsForward(p)) {
     if (std::optional<Prepared> direct = DirectConvolution(p.direction, p.window, p.fused)) return direct;
   }
-  // The library's own bias and activation would save little beside ours, but add the bias before the last sums, and
-  // make 0 of a NaN.
+  // The library's own bias and activation would save little compared with Rivulet's, but add the bias before the last
+  // sums, and convert NaN to 0.
   if (std::optional<Prepared> library = DnnlConvolution(p.direction, p.window))
     return WithFusedOps<float>(*std::move(library), p);
   if (p.window.depthwise()) {
@@ -112,8 +112,8 @@ std::optional<Prepared> ChooseFloat(const ConvolutionProblem& p) {
   return DirectConvolution(p.direction, p.window, p.fused);
 }
 
-// How many times faster than direct sums Winograd's are, about: both counted in the multiply-adds of a vector that
-// direct sums do in the same time. What products and transforms cost is a fit to the presets' shapes, with AVX-512.
+// Approximate speed of Winograd's filtering relative to direct sums, both in the vector multiply-adds that direct sums
+// do in the same time. The costs of products and transforms are fitted to the presets' shapes, with AVX-512.
 double WinogradGain(const WinogradShape& s, const Window& window) {
   constexpr double kProduct = 1.3, kPixelsOfTile = 600, kOutputsOfTile = 300, kFilter = 300;
   const auto vectors = [](int64_t row) { return static_cast<double>(row) / WinogradShape::kLanes; };
@@ -129,22 +129,22 @@ double WinogradGain(const WinogradShape& s, const Window& window) {
 
 bool PaysToInterleave(ConvDirection direction, const Window& w) {
   constexpr int64_t kFewestImages = 32, kFewIn = 6, kFewOut = 16, kFewestTaps = 9;
-  // Whatever this machine's vectors hold: the choice must not depend on it.
+  // A constant vector length: the choice must not depend on the machine.
   const int64_t places = (w.batch + kMostInterleaved - 1) / kMostInterleaved * kMostInterleaved;
   if (w.batch < kFewestImages || w.batch * 4 < places * 3 || w.in_channels > kFewIn || w.out_channels > kFewOut ||
       w.height * w.width < kFewestTaps)
     return false;
-  // Of more channels a window's row is long enough for kernels that sum by vectors of filters.
+  // With more channels a window's row is long enough for kernels that use vectors of filters.
   if (direction == ConvDirection::kBackwardFilter && w.in_channels > 1) return false;
-  // Interleaved images and outputs must stay near.
+  // Interleaved images and outputs must fit the cache.
   constexpr int64_t kNearElements = int64_t{1} << 18;
   return (w.in_elements() + w.out_elements()) / w.batch * kMostInterleaved <= kNearElements;
 }
 
 bool PaysPlanar(ConvDirection direction, const Window& w) {
-  // Sixteen pixels in a vector, whatever this machine's length: the choice must not depend on it.
+  // Sixteen pixels per vector: the choice must not depend on the machine's vector length.
   constexpr int64_t kPixels = 16;
-  // Fewer terms would not pay for the planes and for putting channels side by side again.
+  // With fewer terms, splitting into planes and interleaving channels again costs too much.
   constexpr int64_t kFewestTerms = 24;
   const Window c = ConvolvedWindow(direction, w);
   const int64_t in_vectors = (c.out_width + kPixels - 1) / kPixels * kPixels;
@@ -152,7 +152,7 @@ bool PaysPlanar(ConvDirection direction, const Window& w) {
 }
 
 bool PaysWinograd(ConvDirection direction, const Window& w) {
-  // More pairs of channels have a transformed filter of more than 9 MB, which is read once for 48 tiles.
+  // With more channel pairs, the transformed filter exceeds 9 MB, and it is read once per 48 tiles.
   constexpr int64_t kMostPairs = 256 * 256;
   constexpr double kWorthwhile = 1.2;
   const std::optional<WinogradShape> shape = WinogradShapeOf(direction, w);
@@ -160,7 +160,7 @@ bool PaysWinograd(ConvDirection direction, const Window& w) {
 }
 
 bool PaysToTile(ConvDirection direction, const Window& w, double products, double pixels) {
-  // Of the products' terms those that have to be the convolution's.
+  // Minimum share of the products' terms that belong to the convolution.
   constexpr double kFilled = 0.4, kFilledOfFilter = 0.1;
   constexpr double kFilters = 16, kTerms = 32;
   const double filled = direction == ConvDirection::kBackwardFilter ? kFilledOfFilter : kFilled;
@@ -172,7 +172,7 @@ StatusOr<Prepared> ChooseConvolution(const ConvolutionProblem& p, const KernelPo
   if constexpr (std::is_same_v<T, float>) {
     const Window& w = p.window;
     if (!policy.portable && w.depthwise() && w.group_out() > 1) {
-      ConvolutionProblem one = p;  // its images have each channel as often as there are filters for it
+      ConvolutionProblem one = p;  // each channel of its images is repeated once per filter
       one.window.in_channels = one.window.groups = w.out_channels;
       one.fused = {};
       if (std::optional<Prepared> fast = ChooseFloat(one))
@@ -191,13 +191,13 @@ StatusOr<Prepared> ChooseConvolution(const ConvolutionProblem& p, const KernelPo
 template StatusOr<Prepared> ChooseConvolution<float>(const ConvolutionProblem&, const KernelPolicy&);
 template StatusOr<Prepared> ChooseConvolution<double>(const ConvolutionProblem&, const KernelPolicy&);
 
-// bfloat16 where the library is fast at it; else UNIMPLEMENTED, and the node runs through float32.
+// bfloat16 if the library is fast for it; else UNIMPLEMENTED, and the node runs in float32.
 template <>
 StatusOr<Prepared> ChooseConvolution<bfloat16>(const ConvolutionProblem& p, const KernelPolicy& policy) {
   const Window& w = p.window;
   const bool depthwise_multiplier = w.depthwise() && w.group_out() > 1;
   if (!policy.portable && !depthwise_multiplier && !(p.fused.any() && w.nchw)) {
-    // oneDNN's forward convolutions are as fast as ours, but have no bias and activation that we would want.
+    // oneDNN's forward convolutions are as fast as Rivulet's, but without a suitable bias and activation.
     if (p.direction != ConvDirection::kForward || p.fused.any()) {
       if (std::optional<Prepared> tiles = TileConvolution(p.direction, w, p.fused))
         return InLayout(*std::move(tiles), p);
@@ -210,7 +210,7 @@ StatusOr<Prepared> ChooseConvolution<bfloat16>(const ConvolutionProblem& p, cons
   return Unimplemented("bfloat16 convolutions of this shape are not fast on this CPU");
 }
 
-// Only where it is by fewer multiplications are its outputs pooled in registers.
+// Only Winograd's kernel pools its outputs in registers.
 StatusOr<Prepared> ChoosePooledConvolution(const ConvolutionProblem& p, const KernelPolicy& policy) {
   if (!policy.portable && !OfFewChannels(p) && !p.window.depthwise() && p.fused.bias &&
       PaysWinograd(p.direction, p.window)) {

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
-// The -O2 of the build vectorises next to nothing; these loops are written for it.
+// The build's -O2 vectorises very little; these loops are written for it.
 #pragma GCC optimize("O3")
 
 namespace rivulet {
 namespace {
 
-// Calls f(input pixel, filter tap) for every tap of the window at (row, column) that lies inside the image.
+// Calls f(input pixel, filter tap) for every tap of the window at (row, column) inside the image.
 template <typename F>
 void ForEachTap(const Window& w, int64_t row, int64_t column, F f) {
   for (int64_t y = 0; y < w.height; ++y) {
@@ -22,7 +22,7 @@ void ForEachTap(const Window& w, int64_t row, int64_t column, F f) {
   }
 }
 
-// Calls f(input offset, filter offset, output offset) for every pair of pixels that a tap joins, and each group of
+// Calls f(input offset, filter offset, output offset) for every pair of pixels that a tap connects, and each group of
 // channels; offsets in elements.
 template <typename F>
 void ForEachPair(const Window& w, F f) {

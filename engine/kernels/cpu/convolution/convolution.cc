@@ -1,5 +1,5 @@
 // Conv2D, DepthwiseConv2dNative, their gradients and _FusedConv2D: reads the node and binds the kernel that choose.h
-// gives for its shape.
+// selects for its shape.
 #include <memory>
 
 #include "engine/kernels/cpu/convolution/alternatives.h"
@@ -9,7 +9,7 @@
 namespace rivulet {
 namespace {
 
-// Drops the size inputs of the gradients, which say what the shapes say: the kernel sees the two tensors.
+// Drops the size inputs of the gradients, which repeat the shapes: the kernel gets the two tensors.
 class TwoOfThree final : public Kernel {
  public:
   TwoOfThree(std::unique_ptr<const Kernel> kernel, size_t first, size_t second)
@@ -35,7 +35,7 @@ StatusOr<Prepared> PrepareForward(const NodeView& node, const KernelPolicy& poli
   return kChoose(p, policy);
 }
 
-// Of _FusedConv2D, whose output is `output`.
+// For _FusedConv2D, with the output `output`.
 StatusOr<ConvolutionProblem> FusedProblem(const NodeView& node, const TensorSpec& output) {
   ConvolutionProblem p{ConvDirection::kForward, {}, {node.inputs[0], node.inputs[1]}, output};
   RIVULET_ASSIGN_OR_RETURN(p.window, ConvWindow(node, p.inputs[0].shape, p.inputs[1].shape, p.output.shape));

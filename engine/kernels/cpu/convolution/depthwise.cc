@@ -16,7 +16,7 @@ std::optional<Prepared> DepthwiseConvolution(ConvDirection direction, const Wind
     return std::nullopt;
   Prepared prepared;
   if (w.nchw) {
-    // Lines of each phase would mostly be slack; and all weights are held at once.
+    // Lines of each phase would mostly be padding; and all weights are in registers at once.
     if (w.stride_width > 8 || w.height * w.width > kMostTaps) return std::nullopt;
     prepared = DepthwiseOverPlanes(direction, w);
   } else {

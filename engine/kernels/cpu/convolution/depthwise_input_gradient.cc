@@ -1,5 +1,5 @@
-// The gradient of a depthwise convolution's image, where windows do not stride: a forward convolution of the gradient
-// with the filter rotated by 180 degrees.
+// The gradient of a depthwise convolution's image for stride 1: a forward convolution of the gradient with the filter
+// rotated by 180 degrees.
 #include <algorithm>
 #include <array>
 

@@ -1,4 +1,4 @@
-// The depthwise convolutions of both layouts that depthwise.cc chooses from, each with all three directions.
+// Implementations of depthwise convolutions for both layouts, each with all three directions; depthwise.cc chooses.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Depthwise convolutions over NHWC: a vector holds channels of one pixel.
+// Depthwise convolutions over NHWC: a vector has channels of one pixel.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -20,12 +20,12 @@
 #define RIVULET_DEPTHWISE_PIXELS_ONCE
 namespace rivulet {
 
-// Offsets in elements of what a tap reads and of its weight.
+// Offsets, in elements, of a tap's input and of its weight.
 struct DepthwiseTap {
   int64_t in, filter;
 };
 
-// The result's rows and columns, each with the taps that meet it.
+// The result's rows and columns, each with its taps.
 struct PixelPlan {
   int64_t batch, channels, window_width;
   int64_t in_width, in_image;    // of the image that is read, in pixels
@@ -55,7 +55,7 @@ HWY_INLINE void StoreMaybe(V v, D d, float* at, size_t tail) {
   hn::StoreU(v, d, at);
 }
 
-// P pixels' vector of channels.
+// Computes P pixels' vector of channels.
 template <int P, bool kTail, bool kPastCaches>
 HWY_INLINE void Pixels(const DepthwiseTap* taps, int count, const float* in, int64_t in_step, const float* filter,
                        float* out, int64_t out_step, bool add, size_t tail, int64_t ahead) {
@@ -82,7 +82,7 @@ HWY_INLINE void Pixels(const DepthwiseTap* taps, int count, const float* in, int
   }
 }
 
-// All channels of P pixels, so that memory is read and written in order.
+// Computes all channels of P pixels, so that memory is read and written in order.
 template <int P, bool kPastCaches>
 HWY_INLINE void PixelBlock(const DepthwiseTap* taps, int count, const float* in, int64_t in_step, const float* filter,
                            float* out, int64_t out_step, int64_t channels, bool add, int64_t ahead) {
@@ -95,7 +95,7 @@ HWY_INLINE void PixelBlock(const DepthwiseTap* taps, int count, const float* in,
                            static_cast<size_t>(channels - c), ahead);
 }
 
-// Calls f(taps, how many) for the taps of a row and a run of columns, at most `most` at a time, and once when there are
+// Calls f(taps, number) for the taps of a row and a run of columns, at most `most` at a time, and once if there are
 // none.
 template <class F>
 HWY_INLINE void ForEachTapChunk(const PixelPlan& plan, const TapRun& row, const TapRun& run, int most, F f) {
@@ -120,7 +120,7 @@ HWY_INLINE void PixelsOf(const PixelPlan& plan, const float* in, const float* fi
   const int64_t channels = plan.channels;
   for (int64_t image = 0; image < plan.batch; ++image) {
     for (const TapRun& rows : plan.rows) {
-      const int64_t ahead = rows.in_step * plan.in_width * channels;  // the row that the next one needs
+      const int64_t ahead = rows.in_step * plan.in_width * channels;  // distance to the row that the next one needs
       for (int64_t y = 0; y < rows.count; ++y) {
         const float* in_row = in + y * rows.in_step * plan.in_width * channels;
         float* out_row = out + (rows.out + y * rows.out_step) * plan.out_width * channels;
@@ -149,8 +149,8 @@ HWY_INLINE void PixelsOf(const PixelPlan& plan, const float* in, const float* fi
   }
 }
 
-// A result that no cache holds until it is read goes past them, where its lines are written whole: they need not be
-// read first then.
+// A result that no cache would hold until it is read is written past the caches if its lines are complete, so that they
+// need not be read first.
 void DepthwisePixels(const PixelPlan& plan, const float* in, const float* filter, float* out) {
   constexpr int64_t kFar = (int64_t{32} << 20) / sizeof(float);
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
@@ -163,9 +163,9 @@ void DepthwisePixels(const PixelPlan& plan, const float* in, const float* filter
   }
 }
 
-// Sums over a run of pixels for T taps at once, in registers; of kVectors vectors of channels, so that memory is read
-// in order where there are registers for it. Of both images the next row is asked for on the way: each is read once,
-// and the processor's own prefetching stops at every page.
+// Sums over a run of pixels for T taps at once, in registers, with kVectors vectors of channels, so that memory is read
+// in order if there are enough registers. Prefetches the next row of both images: each is read once, and the hardware's
+// prefetching stops at every page.
 template <int T, int kVectors, bool kTail>
 HWY_INLINE void FilterRun(const DepthwiseTap* taps, const float* in, int64_t in_step, const float* gradient,
                           int64_t gradient_step, int64_t pixels, float* result, size_t tail, int64_t ahead,
@@ -217,7 +217,7 @@ HWY_INLINE FilterRunFn FilterRunTable(int taps, std::integer_sequence<int, T...>
   return kTable[taps - 1];
 }
 
-// The plan is the forward one: `gradient` lies as its result does.
+// The plan is the forward one: `gradient` has the layout of its result.
 void DepthwisePixelFilter(const PixelPlan& plan, const float* in, const float* gradient, float* result, int64_t size) {
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), channels = plan.channels;
@@ -226,7 +226,7 @@ void DepthwisePixelFilter(const PixelPlan& plan, const float* in, const float* g
   const int64_t gradient_row_size = plan.out_width * channels;
   for (int64_t image = 0; image < plan.batch; ++image) {
     for (const TapRun& rows : plan.rows) {
-      const int64_t ahead = rows.in_step * plan.in_width * channels;  // the row that the next one needs
+      const int64_t ahead = rows.in_step * plan.in_width * channels;  // distance to the row that the next one needs
       for (int64_t y = 0; y < rows.count; ++y) {
         const float* in_row = in + y * rows.in_step * plan.in_width * channels;
         const float* gradient_row = gradient + (rows.out + y * rows.out_step) * gradient_row_size;

@@ -5,7 +5,7 @@
 namespace rivulet {
 namespace {
 
-// Appends the pixel to the last run where it continues it.
+// Adds the pixel to the last run if it continues it, or else starts a new run.
 void Append(std::vector<TapRun>& runs, size_t first, int64_t out, int64_t out_step, int64_t in_step,
             std::vector<TapRun::Tap> taps) {
   if (runs.size() > first) {

@@ -9,8 +9,8 @@
 
 namespace rivulet {
 
-// Pixels out, out + out_step, … (`count` of them) that are met by the same taps; tap i of the first pixel reads source
-// pixel taps[i].in, of the next one in_step further.
+// Pixels out, out + out_step, … (`count` of them) with the same taps; tap i of the first pixel reads source pixel
+// taps[i].in, and each further pixel reads in_step further.
 struct TapRun {
   struct Tap {
     int64_t in = 0;
@@ -18,7 +18,7 @@ struct TapRun {
   };
   int64_t out = 0, count = 0;
   int64_t out_step = 1, in_step = 1;
-  std::vector<Tap> taps;  // by ascending k; empty where the window meets nothing
+  std::vector<Tap> taps;  // by ascending k; empty if the window has no pixels
 };
 
 struct TapAxis {
@@ -32,12 +32,12 @@ inline TapAxis ColumnAxis(const Window& w) {
   return {w.in_width, w.out_width, w.width, w.stride_width, w.dilation_width, w.pad_left};
 }
 
-constexpr int kMostTaps = 64;   // that are summed before a result is written; larger windows add to it
-constexpr int kFilterTaps = 9;  // whose gradients are summed at once, in registers
+constexpr int kMostTaps = 64;   // taps summed before a result is written; larger windows add to it
+constexpr int kFilterTaps = 9;  // taps whose gradients are summed at once, in registers
 
-// For each output pixel the input pixels under its window.
+// For each output pixel: the input pixels in its window.
 std::vector<TapRun> ForwardRuns(const TapAxis& axis);
-// For each input pixel the output pixels whose windows hold it: `out` counts input pixels, `in` output pixels.
+// For each input pixel: the output pixels whose windows contain it. `out` counts input pixels, `in` output pixels.
 std::vector<TapRun> BackwardRuns(const TapAxis& axis);
 
 }  // namespace rivulet

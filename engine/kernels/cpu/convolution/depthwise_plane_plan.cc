@@ -8,13 +8,13 @@
 namespace rivulet {
 namespace {
 
-constexpr int64_t kSlack = 68;  // elements beyond a line; whole vectors read fewer of them than they are long
+constexpr int64_t kSlack = 68;  // elements after a line; vectors read beyond it by less than their length
 
 // The phases of an input axis: pixels j · stride + rest - padding for one rest. Offsets count from pixel j of a
 // gradient that is padded with `before` zeros.
 struct AxisPhase {
   int64_t rest, first, count;  // pixels first, first + stride, …
-  int64_t j;                   // of the first
+  int64_t j;                   // of the first pixel
   struct Tap {
     int64_t at, k;
   };

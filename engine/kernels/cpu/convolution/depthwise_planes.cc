@@ -1,4 +1,4 @@
-// Depthwise convolutions over NCHW: a vector holds pixels of one channel, which lie side by side in padded rows
+// Depthwise convolutions over NCHW: a vector has pixels of one channel, which are adjacent in padded rows
 // (depthwise_plane_plan.h).
 #include <algorithm>
 #include <utility>
@@ -22,7 +22,7 @@
 #define RIVULET_DEPTHWISE_PLANES_ONCE
 namespace rivulet {
 
-constexpr int64_t kRowsAhead = 3;  // to fetch, of a plane that is read once
+constexpr int64_t kRowsAhead = 3;  // rows to prefetch, in a plane that is read once
 
 }  // namespace rivulet
 #endif
@@ -53,8 +53,8 @@ HWY_INLINE V Odds(V low, V high) {
 #endif
 }
 
-// The padded rows of one plane, filled as they are asked for, in order. What lies left and right of the image was
-// zeroed before.
+// The padded rows of one plane, filled in order as needed.
+// Padding left and right of the image must already be zero.
 struct Ring {
   const PlanePlan& plan;
   const float* plane;
@@ -71,7 +71,7 @@ struct Ring {
       return;
     }
     const float* from = plane + y * plan.width;
-    // Planes lie one after the other: the rows ahead are this plane's, or the next one's.
+    // Planes are contiguous: rows ahead belong to this plane, or to the next one.
     for (int64_t x = 0; x < plan.width; x += 16) hwy::Prefetch(from + kRowsAhead * plan.width + x);
     const int64_t columns = std::min(plan.width, plan.row() - plan.pad_left);
     if (plan.phases == 1) {
@@ -80,7 +80,7 @@ struct Ring {
     }
     int64_t x = 0;
     if (plan.phases == 2) {
-      // Column x goes to phase (x + padding) mod 2.
+      // Column x belongs to phase (x + padding) mod 2.
       const D d;
       const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), odd = plan.pad_left % 2;
       float* first = to + odd * plan.line + plan.pad_left / 2;
@@ -108,12 +108,12 @@ struct Ring {
       }
     }
   }
-  // The rows from `first` to `last` are there afterwards; they are fewer than the ring's.
+  // Fills the rows from `first` to `last`, which must be fewer than the ring's.
   HWY_INLINE void FillTo(int64_t first, int64_t last) {
     next = std::max(next, first);
     for (; next <= last; ++next) Fill(next);
   }
-  // Where each tap's first pixel lies for the window that begins at padded row `first`.
+  // Computes each tap's first pixel for the window that starts at padded row `first`.
   HWY_INLINE void Point(const std::vector<PlaneTap>& taps, int64_t first, const float** pointers) const {
     const int64_t position = Position(first), row = plan.row();
     for (size_t t = 0; t < taps.size(); ++t) {
@@ -123,7 +123,7 @@ struct Ring {
   }
 };
 
-// P vectors of neighbouring sums; the last has `tail` elements when kTail.
+// P vectors of adjacent sums; the last has `tail` elements if kTail.
 template <int P, bool kTail>
 HWY_INLINE void Sums(const float* const* taps, const V* weights, size_t count, int64_t at, float* out, size_t tail) {
   const D d;
@@ -147,7 +147,7 @@ HWY_INLINE void Sums(const float* const* taps, const V* weights, size_t count, i
 
 HWY_INLINE void SumRow(const float* const* taps, const V* weights, size_t count, float* out, int64_t pixels) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
-  // Four vectors at a time while more than six are left: a lone vector's sums would wait for each other.
+  // Four vectors at a time while more than six remain: sums of a single vector would wait for each other.
   int64_t x = 0, vectors = (pixels + lanes - 1) / lanes;
   for (; vectors > 6; vectors -= 4, x += 4 * lanes) Sums<4, false>(taps, weights, count, x, out, 0);
   const size_t tail = static_cast<size_t>(pixels - x - (vectors - 1) * lanes);
@@ -179,14 +179,14 @@ void DepthwisePlanes(const PlanePlan& plan, const float* in, const float* filter
   }
 }
 
-// What is padded is the gradient. `lines` holds two lines of a phase.
+// The gradient is padded. `lines` has two lines of a phase.
 void DepthwisePlanesBack(const PlanePlan& plan, const float* gradient, const float* filter, float* out, float* rows,
                          float* lines) {
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   std::fill_n(rows, plan.ring * plan.row(), 0.0f);
   for (int64_t plane = 0; plane < plan.planes; ++plane, out += plan.out_height * plan.out_width) {
-    V weights[2 * kMostTaps];  // of all phases, whose taps are the window's
+    V weights[2 * kMostTaps];  // for all phases, whose taps are the window's
     size_t used = 0;
     for (const PlanePlan::Rows& phase : plan.row_phases) {
       for (const PlanePlan::Columns& columns : phase.columns) {

@@ -29,7 +29,7 @@ void DirectForward(const DirectShape& s, const FusedOps& fused, const float* bia
   block.a_k = 1;
   block.n = s.out_channels;
   block.depth = s.run();
-  // Rows of the window are the segments of one block; or the taps of a row are, and the rows are added to each other.
+  // Either rows of the window are the segments of one block, or taps of a row are, and rows are added to each other.
   int64_t passes = 1, a_pass = 0, b_pass = 0;
   if (s.whole_rows()) {
     block.segments = s.window_height;
@@ -150,7 +150,7 @@ std::optional<Prepared> DirectConvolution(ConvDirection direction, const Window&
   s.groups = c.groups;
   s.padded_height = (s.out_height - 1) * s.stride_height + reach_height;
   s.padded_width = (s.out_width - 1) * s.stride_width + reach_width;
-  // Where padding outweighs the image, the plain loops skip what is not there.
+  // If padding outweighs the image, the plain loops are better, because they skip it.
   if (s.padded_height - s.pad_top < 0 || s.padded_width - s.pad_left < 0 || s.padded_height > 4 * s.height + 64 ||
       s.padded_width > 4 * s.width + 64)
     return std::nullopt;

@@ -1,7 +1,7 @@
 // Direct convolutions over NHWC for float32, for shapes that oneDNN computes slowly: few input channels (the first
 // layer), other CPUs. An output row's pixels are the rows of a register block, a row of the window its depth. Padding
-// is multiplied as zeros, as PyTorch does it channels-last for one channel: where an infinite weight meets it the
-// result is NaN, and only there.
+// is multiplied as zeros, as in PyTorch's channels-last layout for one channel: it gives NaN with an infinite weight,
+// and only then.
 #pragma once
 
 #include <optional>
@@ -10,9 +10,9 @@
 
 namespace rivulet {
 
-// The tensors are NHWC whatever `window.nchw` says. `fused` is for the forward direction and is applied row by row,
-// with BiasAdd's and Relu's arithmetic. nullopt for the gradient of the input where windows stride, and for padding
-// beyond the window.
+// The tensors are NHWC regardless of `window.nchw`. `fused` is for the forward direction and is applied row by row,
+// with the arithmetic of BiasAdd and Relu. nullopt for the gradient of the input with strides, and for padding beyond
+// the window.
 std::optional<Prepared> DirectConvolution(ConvDirection direction, const Window& window, const FusedOps& fused = {});
 
 }  // namespace rivulet

@@ -1,5 +1,5 @@
-// Filter gradients of direct convolutions: a register block over the elements of a window's row and filters, or, of
-// images of one channel, sums that all stay in registers.
+// Filter gradients of direct convolutions: a register block over the elements of a window's row and filters, or, for
+// images with one channel, sums that all stay in registers.
 #include <algorithm>
 #include <type_traits>
 
@@ -17,8 +17,8 @@ HWY_BEFORE_NAMESPACE();
 namespace rivulet {
 namespace HWY_NAMESPACE {
 
-// Adds what one image of one channel gives to the gradients of kHeight rows of the window, kWidth taps each: sums of at
-// most a vector of filters, all in registers, where a row by itself would wait for each sum to take the next product.
+// Adds one single-channel image's contribution to the gradients of kHeight rows of the window, kWidth taps each: sums
+// of at most a vector of filters, all in registers. With a single row, each sum would wait for its previous product.
 template <int kHeight, int kWidth>
 HWY_INLINE void FilterRows(const DirectShape& s, const float* HWY_RESTRICT taps, const float* HWY_RESTRICT gradient,
                            float* HWY_RESTRICT result, bool add) {
@@ -53,7 +53,7 @@ HWY_INLINE void FilterRows(const DirectShape& s, const float* HWY_RESTRICT taps,
 template <int kWidth>
 void FilterOfOneChannel(const DirectShape& s, const float* images, const float* gradient, float* result,
                         float* padded) {
-  constexpr int kHeight = std::min(kWidth, (2 * kRows + 1) / kWidth);  // one sum more than a register block has
+  constexpr int kHeight = std::min(kWidth, (2 * kRows + 1) / kWidth);  // one sum more than a register block
   std::fill_n(padded, s.padded_height * s.row(), 0.0f);
   for (int64_t image = 0; image < s.batch; ++image) {
     CopyInside(s, images + image * s.height * s.width, padded);
@@ -70,7 +70,7 @@ void FilterOfOneChannel(const DirectShape& s, const float* images, const float* 
 
 #if HWY_TARGET <= HWY_AVX3
 #define RIVULET_FILTERS_BY_PIXELS 1
-// Gradients of 2 · kPairs filters, pixel by pixel, into as many planes.
+// Stores gradients of 2 · kPairs filters, pixel by pixel, to as many planes.
 template <int kPairs>
 HWY_INLINE void IntoPlanes(const float* HWY_RESTRICT gradient, int64_t pixels, float* HWY_RESTRICT planes,
                            int64_t plane) {
@@ -79,7 +79,7 @@ HWY_INLINE void IntoPlanes(const float* HWY_RESTRICT gradient, int64_t pixels, f
   using Pairs = hn::Vec<decltype(dp)>;
   constexpr int64_t kLanes = hn::MaxLanes(D()), kFilters = 2 * kPairs;
   const auto load = [=](const float* from, Pairs(&pairs)[kPairs]) HWY_ATTR {
-    const double* const at = reinterpret_cast<const double*>(from);  // read by vectors alone
+    const double* const at = reinterpret_cast<const double*>(from);  // accessed by vectors only
     if constexpr (kPairs == 1) pairs[0] = hn::LoadU(dp, at);
     if constexpr (kPairs == 2) hn::LoadInterleaved2(dp, at, pairs[0], pairs[1]);
     if constexpr (kPairs == 3) hn::LoadInterleaved3(dp, at, pairs[0], pairs[1], pairs[2]);
@@ -104,9 +104,9 @@ HWY_INLINE void IntoPlanes(const float* HWY_RESTRICT gradient, int64_t pixels, f
   }
 }
 
-// Adds what one image gives to one row of the window, kWidth taps and kFilters filters: `sums` has a vector of pixels
-// for each tap and filter, of a tap's filters `step` vectors from the next tap's. Columns beyond the row's end are not
-// read, since not even a product with 0 may let them in.
+// Adds one image's contribution to one row of the window, kWidth taps and kFilters filters. `sums` has a vector of
+// pixels for each tap and filter; taps are `step` vectors apart. Columns beyond the row's end are not read, because a
+// product with 0 would still let NaN in.
 template <int kWidth, int kFilters>
 HWY_INLINE void SumsOfPixels(const DirectShape& s, const float* HWY_RESTRICT taps, const float* HWY_RESTRICT planes,
                              float* HWY_RESTRICT sums, int64_t step, bool add) {
@@ -147,8 +147,8 @@ HWY_INLINE void SumsOfPixels(const DirectShape& s, const float* HWY_RESTRICT tap
   }
 }
 
-// Of 6 filters a vector of them is 10 lanes of nothing, and one of pixels of a row of 28 has 4 in 32: so the gradient
-// is turned into planes, and lanes are summed once, at the end.
+// With 6 filters, a vector of filters has 10 unused lanes, and a vector of pixels in a row of 28 has 4 unused of 32: so
+// the gradient is transposed to planes, and lanes are summed once, at the end.
 template <int kWidth, int kPairs>
 void FewFiltersOfOneChannel(const DirectShape& s, const float* images, const float* gradient, float* result,
                             float* padded, float* planes) {
@@ -186,7 +186,7 @@ void FewFiltersOfOneChannel(const DirectShape& s, const float* images, const flo
   }
 }
 #else
-#define RIVULET_FILTERS_BY_PIXELS 0  // of 8 lanes 6 filters fill enough
+#define RIVULET_FILTERS_BY_PIXELS 0  // 6 filters fill enough of 8 lanes
 #endif
 
 void DirectFilter(const DirectShape& s, const float* images, const float* gradient, float* result, float* padded) {

@@ -6,7 +6,7 @@ namespace rivulet {
 namespace onednn {
 namespace {
 
-// One channel: NHWC and NCHW are the same bytes, and the library has fast code only for what it calls NCHW.
+// With one channel NHWC and NCHW have the same bytes, and the library has fast code only for NCHW.
 memory::desc Image(Type type, int64_t batch, int64_t channels, int64_t height, int64_t width, bool nchw = false) {
   return {{batch, channels, height, width}, type, channels == 1 || nchw ? Tag::nchw : Tag::nhwc};
 }
@@ -53,7 +53,7 @@ struct Convolution {
   static constexpr dnnl::algorithm kAlgorithm = dnnl::algorithm::convolution_direct;
   memory::dims strides, dilations, before, after;
   memory::desc image, out;              // as computed: NHWC
-  memory::desc image_given, out_given;  // as the node's tensors lie
+  memory::desc image_given, out_given;  // in the layout of the node's tensors
   memory::desc filter, any_filter;
 };
 
@@ -63,7 +63,7 @@ struct Convolution {
 std::optional<Prepared> DnnlConvolution(ConvDirection direction, const Window& w, DType dtype) try {
   if (w.in_elements() == 0 || w.out_elements() == 0 || w.filter_elements() == 0) return std::nullopt;
   if (dtype != DType::kFloat32 && dtype != DType::kBFloat16) return std::nullopt;
-  // The library counts in 32 bits inside.
+  // The library uses 32-bit sizes internally.
   for (int64_t size : {w.in_height, w.in_width, w.out_height, w.out_width, w.stride_height, w.stride_width,
                        w.height * w.dilation_height, w.width * w.dilation_width, w.pad_top, w.pad_bottom, w.pad_left,
                        w.pad_right, w.in_channels, w.out_channels, w.batch})
@@ -118,7 +118,7 @@ std::optional<Prepared> DnnlConvolution(ConvDirection direction, const Window& w
     prepared.implementation += ", transposed";
   return prepared;
 } catch (const dnnl::error&) {
-  return std::nullopt;  // no such primitive on this CPU
+  return std::nullopt;  // this CPU lacks the primitive
 }
 
 }  // namespace rivulet

@@ -10,7 +10,7 @@
 namespace rivulet {
 
 // Full, grouped and depthwise convolutions on NHWC or NCHW tensors (the latter reordered to NHWC in scratch: the same
-// bits). nullopt where the library has no fast implementation for the shape on this CPU. All tensors are of `dtype`:
+// bits). nullopt if the library has no fast implementation for the shape on this CPU. All tensors are of `dtype`:
 // kFloat32, or kBFloat16 with sums in float32.
 std::optional<Prepared> DnnlConvolution(ConvDirection direction, const Window& window, DType dtype = DType::kFloat32);
 

@@ -13,7 +13,7 @@ namespace rivulet {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// `bias_of(load)` gives the vector to add.
+// `bias_of(load)` returns the vector to add.
 template <typename T, bool kBias, FusedOps::Activation kActivation, class BiasOf>
 HWY_INLINE void Pass(T* at, size_t count, BiasOf bias_of) {
   const hn::ScalableTag<T> d;
@@ -30,7 +30,7 @@ HWY_INLINE void Pass(T* at, size_t count, BiasOf bias_of) {
   });
 }
 
-// A bias per element of a row, or with `one_bias` the same for the whole row.
+// A bias per element of a row, or with `one_bias` one for the whole row.
 template <typename T, bool kBias, FusedOps::Activation kActivation>
 HWY_INLINE void Rows(const T* bias, bool one_bias, T* at, int64_t rows, int64_t length) {
   const hn::ScalableTag<T> d;
@@ -45,7 +45,7 @@ HWY_INLINE void Rows(const T* bias, bool one_bias, T* at, int64_t rows, int64_t 
     Pass<T, false, kActivation>(at, static_cast<size_t>(rows * length), [&](auto) HWY_ATTR { return zero; });
     return;
   }
-  // Short rows: the biases of as many rows as make whole vectors.
+  // Short rows: repeats the biases to fill whole vectors with several rows.
   constexpr int64_t kShort = 32;
   if (length % lanes != 0 && length <= kShort && rows >= 4 * lanes) {
     HWY_ALIGN T biases[kShort * HWY_MAX_BYTES / sizeof(T)];

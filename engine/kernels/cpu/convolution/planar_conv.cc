@@ -18,19 +18,19 @@
 #ifndef RIVULET_PLANAR_CONV_ONCE
 #define RIVULET_PLANAR_CONV_ONCE
 namespace rivulet {
-// A convolution of stride 1; the gradient of an input is one too, under the rotated filter.
+// A convolution with stride 1; the gradient of an input is one too, with the rotated filter.
 struct PlanarShape {
-  int64_t batch, height, width, channels;  // of what is convolved
+  int64_t batch, height, width, channels;  // of the convolved image
   int64_t pad_top, pad_left;
   int64_t out_height, out_width, out_channels;
   int64_t window_height, window_width, dilation_height, dilation_width;
   int64_t padded_height, line;  // of a plane; a line has room for whole vectors
 
   int64_t plane() const { return padded_height * line; }
-  int64_t filled_rows() const { return std::min(height, padded_height - pad_top); }  // of a plane: no padding
+  int64_t filled_rows() const { return std::min(height, padded_height - pad_top); }  // of a plane, without padding
   size_t planes_bytes() const { return RoundUp64(static_cast<size_t>(channels * plane()) * sizeof(float)); }
 };
-constexpr int64_t kMostFew = 8;  // channels of the result
+constexpr int64_t kMostFew = 8;  // channels of the result, at most
 
 }  // namespace rivulet
 #endif
@@ -40,7 +40,7 @@ namespace rivulet {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The N channels of each pixel side by side, from a vector of pixels of each channel.
+// Interleaves the N channels of each pixel, from a vector of pixels per channel.
 template <int N, class D, class V>
 HWY_INLINE void Interleave(D d, const V (&channels)[N], float* pixels) {
   constexpr size_t kLanes = hn::MaxLanes(D());
@@ -51,7 +51,7 @@ HWY_INLINE void Interleave(D d, const V (&channels)[N], float* pixels) {
     hn::StoreInterleaved2(channels[0], channels[1], d, pixels);
   } else if constexpr (N == 3) {
     hn::StoreInterleaved3(channels[0], channels[1], channels[2], d, pixels);
-  } else if constexpr (N % 2 == 0) {  // pairs of channels, moved as numbers of twice the bits
+  } else if constexpr (N % 2 == 0) {  // pairs of channels, moved as numbers of twice the size
     const hn::Repartition<double, D> dp;
     HWY_ALIGN float pairs[N / 2][2 * kLanes];
     RIVULET_UNROLL
@@ -59,7 +59,7 @@ HWY_INLINE void Interleave(D d, const V (&channels)[N], float* pixels) {
     RIVULET_UNROLL
     for (size_t half = 0; half < 2; ++half) {
       const auto pair = [&](int p) HWY_ATTR { return hn::BitCast(dp, hn::Load(d, pairs[p] + half * kLanes)); };
-      double* const to = reinterpret_cast<double*>(pixels) + half * N * kLanes / 4;  // written by vectors alone
+      double* const to = reinterpret_cast<double*>(pixels) + half * N * kLanes / 4;  // accessed by vectors only
       if constexpr (N == 4) hn::StoreInterleaved2(pair(0), pair(1), dp, to);
       if constexpr (N == 6) hn::StoreInterleaved3(pair(0), pair(1), pair(2), dp, to);
       if constexpr (N == 8) hn::StoreInterleaved4(pair(0), pair(1), pair(2), pair(3), dp, to);
@@ -75,7 +75,7 @@ HWY_INLINE void Interleave(D d, const V (&channels)[N], float* pixels) {
   }
 }
 
-// R rows of a vector of pixels, for N channels: sums in the order of taps and channels, of the window's rows from
+// R rows of a vector of pixels, for N channels: sums in the order of taps and channels, over the window's rows from
 // `first` to `end`. `filter` is [taps, channels, N].
 template <int N, int R>
 HWY_INLINE void Tile(const PlanarShape& s, const SumFinish& finish, int64_t first, int64_t end, const float* planes,
@@ -131,7 +131,7 @@ HWY_INLINE void Tile(const PlanarShape& s, const SumFinish& finish, int64_t firs
   }
 }
 
-// R rows of the result from row y on. Rows of the window that meet nothing but padding are left out.
+// R rows of the result, starting with row y. Rows of the window that are completely in the padding are skipped.
 template <int N, int R>
 HWY_INLINE void Rows(const PlanarShape& s, const SumFinish& finish, int64_t y, const float* planes, const float* filter,
                      float* out) {
@@ -145,7 +145,7 @@ HWY_INLINE void Rows(const PlanarShape& s, const SumFinish& finish, int64_t y, c
                std::min(lanes, s.out_width - x));
 }
 
-// kChannels channels of a row of pixels into as many planes.
+// Splits kChannels channels of a row of pixels into planes.
 template <int kChannels>
 HWY_INLINE void FillRows(const float* HWY_RESTRICT pixels, int64_t channels, int64_t columns, float* HWY_RESTRICT rows,
                          int64_t plane) {
@@ -155,7 +155,7 @@ HWY_INLINE void FillRows(const float* HWY_RESTRICT pixels, int64_t channels, int
   }
 }
 
-// The image [height, width, channels] into the planes' insides. Apart from Planar, whose registers are all in use.
+// Splits the image [height, width, channels] into planes. Separate from Planar, which uses all registers.
 HWY_NOINLINE void FillPlanes(const PlanarShape& s, const float* image, float* planes) {
   const int64_t columns = std::min(s.width, s.line - s.pad_left), plane = s.plane(), channels = s.channels;
   for (int64_t y = 0; y < s.filled_rows(); ++y) {
@@ -171,8 +171,8 @@ HWY_NOINLINE void FillPlanes(const PlanarShape& s, const float* image, float* pl
   }
 }
 
-// Whether four rows' sums of N channels fit into registers, beside what they are made of: each weight is then spread
-// over a vector half as often.
+// Whether four rows' sums of N channels fit into registers, with their operands: each weight is then broadcast half as
+// often.
 #if HWY_TARGET <= HWY_AVX3
 template <int N>
 constexpr bool kTall = N <= 6;
@@ -278,7 +278,7 @@ std::optional<Prepared> PlanarConvolution(ConvDirection direction, const Window&
   s.window_width = c.width;
   s.dilation_height = c.dilation_height;
   s.dilation_width = c.dilation_width;
-  // Sixteen pixels in a vector, whatever this machine's length: the choice must not depend on it.
+  // Sixteen pixels per vector: the choice must not depend on the machine's vector length.
   constexpr int64_t kPixels = 16;
   const int64_t in_vectors = (s.out_width + kPixels - 1) / kPixels * kPixels;
   if (s.out_channels > kMostFew) return std::nullopt;

@@ -64,9 +64,9 @@ class PooledConvolution final : public Kernel {
  private:
   static constexpr int64_t kBytes = sizeof(float);
   std::unique_ptr<const Kernel> convolution_, pool_;
-  size_t scratch_;  // of the convolution; its output lies behind it
+  size_t scratch_;  // of the convolution; its output follows
   int64_t rounds_ = 1;
-  int64_t in_bytes_, between_bytes_, out_bytes_;  // of a round
+  int64_t in_bytes_, between_bytes_, out_bytes_;  // per round
 };
 
 }  // namespace

@@ -9,16 +9,16 @@
 
 namespace rivulet {
 
-// A convolution that makes one image after the other, each with the bits that it has among others.
+// A convolution that computes its images one by one, each with the bits that it has in a batch.
 class ImageByImage {
  public:
   virtual ~ImageByImage() = default;
-  // This kernel for the first image alone. Takes the scratch of this kernel and no state. Null: it makes all at once.
+  // This kernel for the first image alone. Uses this kernel's scratch, no state. Null: it computes all images at once.
   virtual std::unique_ptr<const Kernel> OfOneImage() const = 0;
 };
 
-// `convolution`, a forward one of NHWC images (inputs image, filter [, bias]), and then MaxPool 2×2 of its output at
-// stride 2, VALID, with that op's bits. What lies between is in the scratch: one image where the convolution is
+// `convolution`, a forward one of NHWC images (inputs image, filter [, bias]), followed by MaxPool 2×2 of its output
+// with stride 2, VALID, with that op's bits. The intermediate result is in scratch: one image if the convolution is
 // ImageByImage, so that the pool finds it in a near cache, else all of them.
 Prepared WithMaxPool(Prepared convolution, const Window& window);
 

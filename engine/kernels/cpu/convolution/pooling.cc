@@ -1,6 +1,6 @@
-// Pools and their gradients over NHWC, a vector of channels at a time. Every element is computed in one order whatever
-// the vector's length, so these kernels are portable as they are. bfloat16 is widened as it is read and rounded as it
-// is written, with the bits of the float32 kernel between conversions. NCHW: pooling_planes.cc.
+// Pools and their gradients over NHWC, a vector of channels at a time. Every element is computed in one order for any
+// vector length, so these kernels are portable. bfloat16 is widened when read and rounded when written, with the bits
+// of the float32 kernel between conversions. NCHW: pooling_planes.cc.
 #include <algorithm>
 #include <type_traits>
 
@@ -21,13 +21,13 @@ namespace rivulet {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// What lies in memory as uint16_t is bfloat16, and floats in registers.
+// uint16_t in memory is bfloat16; registers hold floats.
 template <typename T>
 constexpr bool kIsBFloat16 = std::is_same_v<T, uint16_t>;
 template <typename T>
 using Computed = std::conditional_t<kIsBFloat16<T>, float, T>;
 
-// ForEachVector of a pixel's channels.
+// ForEachVector over a pixel's channels.
 template <typename T, class F>
 HWY_INLINE void ForEachChannel(const PoolPlan& plan, F f) {
   if constexpr (kIsBFloat16<T>) {
@@ -37,7 +37,7 @@ HWY_INLINE void ForEachChannel(const PoolPlan& plan, F f) {
   }
 }
 
-// f(rows, columns, offset of the window's first pixel in the image's elements, offset of the result's pixel).
+// Calls f(rows, columns, offset of the window's first pixel in the image's elements, offset of the result's pixel).
 template <class F>
 HWY_INLINE void ForEachWindow(const PoolPlan& plan, F f) {
   int64_t to = 0;
@@ -52,7 +52,7 @@ HWY_INLINE void ForEachWindow(const PoolPlan& plan, F f) {
   }
 }
 
-// f(offset of each pixel of a window from its first), row by row.
+// Calls f(offset of each pixel of a window from its first), row by row.
 template <class F>
 HWY_INLINE void ForEachPixel(const PoolPlan& plan, const PoolSpan& rows, const PoolSpan& columns, F f) {
   const int64_t column_step = plan.step_width * plan.channels;
@@ -63,8 +63,8 @@ HWY_INLINE void ForEachPixel(const PoolPlan& plan, const PoolSpan& rows, const P
   }
 }
 
-// The same where f only reads. Windows of two by two, which are most, go without loops; with stores between them that
-// is slower: the masked ones of few channels wait for each other.
+// The same if f only reads. Windows of two by two, the usual case, need no loops; with stores between them that is
+// slower, because masked stores for few channels wait for each other.
 template <class F>
 HWY_INLINE void ForEachPixelRead(const PoolPlan& plan, const PoolSpan& rows, const PoolSpan& columns, F f) {
   if (rows.count != 2 || columns.count != 2) return ForEachPixel(plan, rows, columns, f);
@@ -91,8 +91,8 @@ void MaxPool(const PoolPlan& plan, const T* in, T* out) {
   });
 }
 
-// With kRelu the image is Relu's output, and what it held at zero gets no gradient: where the largest is not above
-// zero, no element is.
+// With kRelu the image is Relu's output, and its zeros get no gradient: if the maximum is not above zero, no element
+// is.
 template <typename T, bool kRelu>
 void MaxPoolGrad(const PoolPlan& plan, const T* in, const T* out, const T* gradient, T* result) {
   const hn::ScalableTag<Computed<T>> d;
@@ -103,7 +103,7 @@ void MaxPoolGrad(const PoolPlan& plan, const T* in, const T* out, const T* gradi
     T* results = result + from;
     ForEachChannel<T>(plan, [&](auto load, auto store) HWY_ATTR {
       const auto best = load(out + to);
-      auto left = load(gradient + to);  // becomes zero where the first maximum took it
+      auto left = load(gradient + to);  // set to zero where the first maximum has taken it
       if constexpr (kRelu) left = hn::IfThenElseZero(hn::Gt(best, hn::Zero(d)), left);
       ForEachPixel(plan, rows, columns, [&](int64_t at) HWY_ATTR {
         const auto is_best = hn::Eq(load(window + at), best);
@@ -115,7 +115,7 @@ void MaxPoolGrad(const PoolPlan& plan, const T* in, const T* out, const T* gradi
   });
 }
 
-// For each window the element of `gradient` at its first maximum.
+// Writes to each window's position the element of `gradient` at the window's first maximum.
 template <typename T>
 void MaxPoolGradGrad(const PoolPlan& plan, const T* in, const T* out, const T* gradient, T* result) {
   const hn::ScalableTag<Computed<T>> d;
@@ -240,7 +240,7 @@ StatusOr<Prepared> PreparePool(const NodeView& node, const KernelPolicy&) {
   if (grad && node.inputs[2].shape != (kPool == Pool::kMaxGradGrad ? image : pooled))
     return InvalidArgument("grad of {} does not fit a pool of {}", node.inputs[2].shape.ToString(), image.ToString());
   if constexpr (std::is_same_v<T, uint16_t>) {
-    // Shares of windows that overlap are summed in float32, which has to be memory then.
+    // Contributions of overlapping windows are summed in float32, which needs memory.
     const bool sums =
         !plan.tiles && (kPool == Pool::kMaxGrad || kPool == Pool::kMaxGradRelu || kPool == Pool::kAvgGrad);
     if (plan.nchw || sums) return Unimplemented("a pool in bfloat16 over planes or windows that overlap");

@@ -5,8 +5,8 @@
 namespace rivulet {
 namespace {
 
-// Calls f(result, image's first element, offset of the largest from it) for each window of each channel; `result`
-// counts elements of the output.
+// Calls f(result, image's first element, offset of the maximum from it) for each window of each channel; `result` is an
+// element index of the output.
 template <typename T, typename F>
 void ForEachLargest(const PoolPlan& plan, const T* in, F f) {
   if (plan.out_elements() == 0) return;

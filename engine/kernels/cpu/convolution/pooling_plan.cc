@@ -35,7 +35,7 @@ StatusOr<PoolPlan> MakePoolPlan(const NodeView& node, const Shape& input, const 
   if (output != expected)
     return InvalidArgument("a pool of {} gives {}, not {}", input.ToString(), expected.ToString(), output.ToString());
   const bool* include = node.node.FindAttr<bool>("_count_include_pad");
-  // Only a mean counts: a maximum must have an element to take.
+  // Only for a mean: a maximum needs an element.
   const bool count_padding = include != nullptr && *include && node.node.type().starts_with("AvgPool");
   PoolPlan plan;
   plan.batch = input.dim(layout.batch);
@@ -52,7 +52,7 @@ StatusOr<PoolPlan> MakePoolPlan(const NodeView& node, const Shape& input, const 
   plan.columns = SpansOf(window.width, count_padding);
   for (const auto* spans : {&plan.rows, &plan.columns}) {
     for (const PoolSpan& span : *spans) {
-      // The mean of counted padding is 0; there is no maximum of it.
+      // The mean of counted padding is 0; a maximum of padding does not exist.
       if (span.count == 0 && !count_padding)
         return InvalidArgument("a window of {}x{} over {} is completely in the padding; pad less", window.height.window,
                                window.width.window, input.ToString());

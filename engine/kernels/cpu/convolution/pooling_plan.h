@@ -9,9 +9,9 @@
 namespace rivulet {
 
 struct PoolSpan {
-  int64_t first = 0;    // pixel
+  int64_t first = 0;    // first pixel
   int64_t count = 0;    // pixels first, first + step, … inside the image
-  int64_t counted = 0;  // of the mean's divisor: those, or those in the padded image too
+  int64_t counted = 0;  // divisor of the mean: those pixels, or those in the padded image too
 };
 
 struct PoolPlan {
@@ -19,14 +19,14 @@ struct PoolPlan {
   int64_t in_height = 0, in_width = 0, out_height = 0, out_width = 0;
   int64_t step_height = 1, step_width = 1;  // dilation
   std::vector<PoolSpan> rows, columns;      // per output pixel
-  bool tiles = false;                       // every input pixel lies in exactly one window
+  bool tiles = false;                       // every input pixel is in exactly one window
   bool nchw = false;
   int64_t in_elements() const { return batch * in_height * in_width * channels; }
   int64_t out_elements() const { return batch * out_height * out_width * channels; }
 };
 
-// From the attributes of MaxPool, AvgPool or a gradient of theirs. INVALID_ARGUMENT: shapes that do not fit, or a
-// window that lies wholly in the padding.
+// Makes a plan from the attributes of MaxPool, AvgPool or their gradients. INVALID_ARGUMENT: shapes that do not match,
+// or a window that is completely in the padding.
 StatusOr<PoolPlan> MakePoolPlan(const NodeView& node, const Shape& input, const Shape& output);
 
 enum class Pool { kMax, kMaxGrad, kMaxGradRelu, kMaxGradGrad, kAvg, kAvgGrad };
@@ -34,7 +34,7 @@ enum class Pool { kMax, kMaxGrad, kMaxGradRelu, kMaxGradGrad, kAvg, kAvgGrad };
 // MaxPool's kernel for NHWC images of float32.
 Prepared MaxPoolOverPixels(PoolPlan plan);
 
-// NCHW: a line of each plane at a time, in the same arithmetic on every machine.
+// NCHW: one line of each plane at a time, with the same arithmetic on every machine.
 template <typename T>
 Prepared PoolOverPlanes(Pool pool, PoolPlan plan);
 

@@ -4,7 +4,7 @@
 #include "engine/kernels/cpu/convolution/pooling_plan.h"
 #include "engine/program/memory_plan.h"
 
-// The -O2 of the build vectorises next to nothing; these loops are written for it.
+// The build's -O2 vectorises very little; these loops are written for it.
 #pragma GCC optimize("O3")
 
 namespace rivulet {
@@ -78,7 +78,7 @@ class PlaneKernel final : public Kernel {
     }
   }
 
-  // The offset of a window's first element that equals `best`; -1 where none does (NaN).
+  // The offset of a window's first element equal to `best`; -1 if there is none (NaN).
   int64_t FirstLargest(const T* image, const PoolSpan& rows, const PoolSpan& columns, T best) const {
     for (int64_t y = 0; y < rows.count; ++y) {
       const int64_t row = (rows.first + y * plan_.step_height) * plan_.in_width + columns.first;

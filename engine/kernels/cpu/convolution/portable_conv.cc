@@ -8,9 +8,9 @@
 namespace rivulet {
 namespace {
 
-constexpr int64_t kPixels = 64;  // of the output, about, whose patches are copied at once
+constexpr int64_t kPixels = 64;  // approximate number of output pixels whose patches are copied at once
 
-// With a patch the elements of the image that one output pixel sees, in the order of the filter: [height, width, in].
+// A patch is the elements of the image for one output pixel, in the order of the filter: [height, width, in].
 template <typename T>
 class PatchKernel final : public Kernel {
  public:
@@ -85,8 +85,8 @@ class PatchKernel final : public Kernel {
     return (image * w_.out_height + row) * w_.out_width * w_.out_channels;
   }
 
-  // f(offset into the image, or -1 outside, offset into the patches) for each pixel that the output pixels of these
-  // rows see.
+  // Calls f(offset in the image, or -1 outside, offset in the patches) for each pixel in the windows of these output
+  // rows.
   template <typename F>
   void ForEachPixel(int64_t image, int64_t row, int64_t rows, F f) const {
     int64_t at = 0;

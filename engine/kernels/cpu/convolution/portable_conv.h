@@ -8,7 +8,7 @@
 
 namespace rivulet {
 
-// NHWC; inputs as ConvDirection says. nullopt for grouped convolutions, whose products would be too thin to pay.
+// NHWC; inputs as in ConvDirection. nullopt for grouped convolutions, whose products would be too small.
 template <typename T>
 std::optional<Prepared> PortableConvolution(ConvDirection direction, const Window& window);
 

@@ -1,4 +1,4 @@
-// One convolution problem of a node: geometry, tensors, and the fused ops after it.
+// The convolution problem of a node: geometry, tensors, and the fused ops after it.
 #pragma once
 
 #include <array>
@@ -7,7 +7,7 @@
 
 namespace rivulet {
 
-// The tensors are those that a kernel sees, in ConvDirection's order.
+// The tensors are the kernel's, in the order of ConvDirection.
 struct ConvolutionProblem {
   ConvDirection direction;
   Window window;
@@ -16,7 +16,7 @@ struct ConvolutionProblem {
   FusedOps fused = {};
 };
 
-// An NHWC kernel for the problem's layout.
+// Adapts an NHWC kernel to the problem's layout.
 Prepared InLayout(Prepared nhwc, const ConvolutionProblem& problem);
 
 }  // namespace rivulet

@@ -15,7 +15,7 @@ Window RotatedWindow(const Window& w) {
   std::swap(rotated.in_channels, rotated.out_channels);
   rotated.pad_top = reach_height - 1 - w.pad_top;
   rotated.pad_left = reach_width - 1 - w.pad_left;
-  // What the window that ends at the last pixel asks for.
+  // Required by the window that ends at the last pixel.
   rotated.pad_bottom = rotated.out_height - 1 + reach_height - rotated.in_height - rotated.pad_top;
   rotated.pad_right = rotated.out_width - 1 + reach_width - rotated.in_width - rotated.pad_left;
   return rotated;

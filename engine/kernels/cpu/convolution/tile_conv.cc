@@ -19,23 +19,23 @@ using namespace tiles;
 
 constexpr int64_t kTile = kTileRows * kTileBytes;
 constexpr int64_t kSteps =
-    16;  // products one after the other into the same sums, about: what is packed for them is near
+    16;  // approximate number of successive products into the same sums, so that their packed data stays in the cache
 
 int64_t RoundUp(int64_t x, int64_t unit) { return (x + unit - 1) / unit * unit; }
 
-// Of a stride, taps that are as many pixels apart as it is long see the same pixels; each such phase of the image is
-// packed by itself, and each twice: a tile's row is a pair of pixels, and a tap may begin at the second of one.
+// With a stride, taps that are a multiple of it apart use the same pixels. Each such phase of the image is packed
+// separately, and twice: a tile's row is a pair of pixels, and a tap may start at the second of a pair.
 struct Plan {
   Window w;
   int64_t phases_y = 1, phases_x = 1;
-  int64_t grid_width = 0;  // of a row of a phase: an output row and what the window reaches beyond it
+  int64_t grid_width = 0;  // of a row of a phase: an output row and the window's reach beyond it
   int64_t halo = 0;        // rows of a phase beyond the output's
   int64_t band_rows = 0;   // output rows that are packed together
-  int64_t bands = 0;       // of an image
+  int64_t bands = 0;       // per image
   int64_t units = 0;       // bands that are packed and multiplied together
-  int64_t steps = 0;       // products of 32 pixels a band
-  int64_t pairs = 0;       // of pixels of a phase's band, with those that the last tap reads beyond it
-  int64_t copies = 1;      // of the image: two where a tap may begin at the second pixel of a pair
+  int64_t steps = 0;       // products of 32 pixels per band
+  int64_t pairs = 0;       // pairs of pixels in a phase's band, including those that the last tap reads beyond it
+  int64_t copies = 1;      // of the image: two if a tap may start at the second pixel of a pair
   int64_t in_tiles = 0, out_tiles = 0;
 
   int64_t phases() const { return phases_y * phases_x; }
@@ -47,7 +47,7 @@ struct Plan {
   size_t scratch_bytes() const {
     return sums_bytes() + static_cast<size_t>(units) * (image_bytes() + gradient_bytes());
   }
-  // Products of tiles.
+  // Number of tile products.
   double products() const {
     return static_cast<double>(w.batch * bands * w.height * w.width * in_tiles * out_tiles * steps);
   }
@@ -74,7 +74,7 @@ Plan PlanOf(const Window& w) {
   return p;
 }
 
-// Where pixels of a row of a phase, or of the output's gradient, lie: elements from the row's first, or -1 for zeros.
+// Offsets of the pixels of a phase's row, or of the output's gradient, from the row's first element; -1 for zeros.
 std::vector<int64_t> Columns(int64_t count, int64_t first, int64_t step, int64_t size, int64_t channels) {
   std::vector<int64_t> columns;
   for (int64_t i = 0; i < count; ++i) {
@@ -119,7 +119,7 @@ class FilterGradient final : public Kernel {
   }
 
  private:
-  // Pairs of pixels, 16 channels of each, twice: those that begin at even pixels and those that begin at odd ones.
+  // Pairs of pixels, 16 channels of each, twice: starting at even pixels and starting at odd ones.
   RIVULET_TILE_CODE void PackImage(const bfloat16* image, int64_t of, int64_t first_row, std::byte* to) const {
     const Window& w = p_.w;
     const bfloat16* const base = image + of * w.in_height * w.in_width * w.in_channels;
@@ -157,7 +157,7 @@ class FilterGradient final : public Kernel {
     return pixel == nullptr ? _mm256_setzero_si256() : _mm256_maskz_loadu_epi16(mask, pixel + channel);
   }
 
-  // 32 pixels of 16 channels at a time, turned: a row for each channel.
+  // Transposes 32 pixels of 16 channels at a time: a row for each channel.
   RIVULET_TILE_CODE void PackGradient(const bfloat16* gradient, int64_t of, int64_t first_row, std::byte* to) const {
     const Window& w = p_.w;
     const bfloat16* const base = gradient + of * w.out_height * w.out_width * w.out_channels;
@@ -185,10 +185,10 @@ class FilterGradient final : public Kernel {
     }
   }
 
-  // Sums of up to 32×32 channels stay in tiles while all that is packed is multiplied into them. They have the output's
-  // channels as rows: so it is the image that a tap reads from another pair on, whole rows of a tile, and every load is
-  // of whole lines (turned the other way they took half of the time). Taps that begin at even pixels come first, then
-  // the others, which read the other copy.
+  // Sums of up to 32×32 channels stay in tiles while all packed data is multiplied into them. They have the output's
+  // channels as rows: so the image's offset changes between taps, in whole rows of a tile, and every load is of whole
+  // lines (the transposed form spent half of the time on loads). Taps that start at even pixels come first, then the
+  // others, which use the other copy.
   void Multiply(const std::byte* images, const std::byte* gradients, int64_t count, bool first, float* sums) const {
     const Window& w = p_.w;
     const int64_t tile_bytes = p_.pairs * kTileBytes, copy_bytes = p_.in_tiles * tile_bytes;
@@ -255,7 +255,7 @@ class FilterGradient final : public Kernel {
     if (kTwoIn && kTwoOut) RIVULET_TILE_STORE(3, below + 16, row_bytes);
   }
 
-  // The sums turned, and rounded.
+  // Transposes the sums, and rounds them.
   RIVULET_TILE_CODE void Finish(const float* sums, bfloat16* to) const {
     const Window& w = p_.w;
     const int64_t sums_row = p_.in_tiles * 16;

@@ -19,11 +19,11 @@ namespace {
 using namespace tiles;
 
 constexpr int64_t kTile = kTileRows * kTileBytes;
-constexpr int64_t kTilesAtOnce = 4;  // of pixels, by the same 16 channels of the filter
+constexpr int64_t kTilesAtOnce = 4;  // tiles of pixels, with the same 16 channels of the filter
 constexpr int64_t kElement = sizeof(bfloat16);
 
-// A row of the window over neighbouring pixels is one run of memory, `width · channels` elements, of which a product
-// takes 32: so few channels fill a product as well as many. A tile has neighbouring pixels of one output row.
+// A row of the window over adjacent pixels is contiguous memory, `width · channels` elements, of which a product takes
+// 32: so few channels fill a product as well as many. A tile has adjacent pixels of one output row.
 struct Plan {
   int64_t batch = 0, channels = 0, filters = 0;  // of the image, of the result
   int64_t height = 0, width = 0;                 // of the window
@@ -31,14 +31,14 @@ struct Plan {
   int64_t stride_y = 1, stride_x = 1, top = 0, left = 0;
   bool rotated = false;  // the filter is [height, width, filters, channels], and is rotated
   int64_t padded_height = 0, padded_width = 0;
-  bool padded = false;  // the image has to be copied
-  int64_t steps = 0;    // products for a row of the window
+  bool padded = false;  // whether the image has to be copied
+  int64_t steps = 0;    // products per row of the window
   int64_t filter_tiles = 0;
   int64_t tile_pixels = 0, tiles_a_row = 0;
 
   size_t image_bytes() const {
     if (!padded) return 0;
-    // The last window's last product may read beyond.
+    // The last window's last product may read beyond the image.
     return static_cast<size_t>((padded_height * padded_width * channels + kPair) * kElement + 63) / 64 * 64;
   }
   size_t filter_bytes() const { return static_cast<size_t>(filter_tiles * height * steps * kTile); }
@@ -75,7 +75,7 @@ class SlidingProduct final : public Kernel {
   SlidingProduct(const Plan& plan, const FusedOps& fused) : p_(plan), fused_(fused) {
     for (int64_t y = 0; y < p_.out_height; ++y) {
       for (int64_t tile = 0; tile < p_.tiles_a_row; ++tile) {
-        // The last tile of a row begins early enough to be as long as the others, and makes some pixels again.
+        // The last tile of a row starts early enough to be full, and computes some pixels twice.
         const int64_t x = std::min(tile * p_.tile_pixels, p_.out_width - p_.tile_pixels);
         places_.push_back({(y * p_.stride_y * p_.padded_width + x * p_.stride_x) * p_.channels * kElement,
                            (y * p_.out_width + x) * p_.filters});
@@ -120,11 +120,11 @@ class SlidingProduct final : public Kernel {
 
  private:
   struct Place {
-    int64_t image;  // bytes from its first
-    int64_t out;    // elements
+    int64_t image;  // byte offset in the image
+    int64_t out;    // element offset in the output
   };
 
-  // The image between zeros that stay from one to the next.
+  // Copies the image between zeros, which are kept from image to image.
   void Copy(const bfloat16* image, bfloat16* to) const {
     const int64_t first = std::max<int64_t>(0, -p_.left), columns = std::min(p_.in_width, p_.padded_width - p_.left);
     for (int64_t y = 0; y < p_.in_height; ++y) {
@@ -136,7 +136,7 @@ class SlidingProduct final : public Kernel {
     }
   }
 
-  // For every 16 filters, row of the window and 32 terms of it one tile, whose rows are pairs of terms.
+  // Packs one tile for every 16 filters, row of the window and 32 terms of it; its rows are pairs of terms.
   RIVULET_TILE_CODE void Pack(const bfloat16* filter, std::byte* to) const {
     const int64_t terms = p_.width * p_.channels;
     for (int64_t tile = 0; tile < p_.filter_tiles; ++tile) {
@@ -153,7 +153,7 @@ class SlidingProduct final : public Kernel {
     }
   }
 
-  // The same of the filter [height, width, filters, channels] rotated: its last row and column come first.
+  // The same for the filter [height, width, filters, channels] rotated: its last row and column come first.
   RIVULET_TILE_CODE void PackRotated(const bfloat16* filter, std::byte* to) const {
     const int64_t terms = p_.width * p_.channels;
     for (int64_t tile = 0; tile < p_.filter_tiles; ++tile) {
@@ -226,7 +226,7 @@ class SlidingProduct final : public Kernel {
             if constexpr (kActivation != FusedOps::Activation::kNone)
               x = _mm512_mask_mov_ps(x, _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_LT_OQ), _mm512_setzero_ps());
             if constexpr (kActivation == FusedOps::Activation::kRelu6)
-              x = _mm512_min_ps(_mm512_set1_ps(6), x);  // the second where one is NaN
+              x = _mm512_min_ps(_mm512_set1_ps(6), x);  // returns the second operand if one is NaN
             _mm256_mask_storeu_epi16(pixel, mask, Rounded(x));
           }
         }
@@ -278,10 +278,10 @@ std::optional<Prepared> TileConvolution(ConvDirection direction, const Window& w
   if (!HasTiles() || w.groups != 1 || w.dilation_height != 1 || w.dilation_width != 1) return std::nullopt;
   if (w.in_elements() == 0 || w.out_elements() == 0 || w.filter_elements() == 0) return std::nullopt;
   if (direction == ConvDirection::kBackwardInput && (w.stride_height != 1 || w.stride_width != 1)) return std::nullopt;
-  // A window of one pixel is a plain product, for which the image is read once for every 16 filters here.
+  // A window of one pixel is a plain product; here the image would be read once for every 16 filters.
   if (w.height == 1 && w.width == 1) return std::nullopt;
   const Plan plan = PlanOf(direction, w);
-  // A product takes as long as its tile of pixels is high, but hardly less than with eight.
+  // A product's time is proportional to the height of its tile of pixels, but with a minimum of about eight.
   const double pixels = static_cast<double>(std::max<int64_t>(8, plan.tile_pixels));
   if (!PaysToTile(direction, w, plan.products(), pixels)) return std::nullopt;
   Prepared prepared;

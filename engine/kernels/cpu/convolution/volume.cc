@@ -30,7 +30,7 @@ struct Volume {
   int64_t batch = 0;
   Layout in, out;
 
-  // Calls f(output offset, input offset, tap) for every pair of pixels that a tap joins; `each` before a window's
+  // Calls f(output offset, input offset, tap) for every pair of pixels that a tap connects; `each` before a window's
   // first.
   template <typename Each, typename F>
   void ForEachPair(Each each, F f) const {
@@ -104,7 +104,7 @@ class VolumeKernel final : public Kernel {
   }
 
  private:
-  // f(input, filter, output) for all channels of a pair of pixels.
+  // Calls f(input, filter, output) for all channels of a pair of pixels.
   template <typename F>
   void ForEachProduct(int64_t from, int64_t tap, int64_t to, F f) const {
     for (int64_t o = 0; o < v_.out.channels; ++o) {
@@ -119,9 +119,9 @@ class VolumeKernel final : public Kernel {
     const int64_t channels = v_.in.channels, in_step = v_.in.channel, out_step = v_.out.channel;
     if constexpr (kOp == Op::kMaxGrad || kOp == Op::kAvgGrad) std::fill_n(result, v_.in_elements(), T{0});
     for (int64_t c = 0; c < channels; ++c) {
-      int64_t best = -1;   // offset of the window's largest element
-      int64_t window = 0;  // of the window's result
-      int64_t count = 0;   // of its pixels
+      int64_t best = -1;   // offset of the window's maximum
+      int64_t window = 0;  // offset of the window's result
+      int64_t count = 0;   // number of its pixels
       const auto finish = [&] {
         if (count == 0) return;
         if constexpr (kOp == Op::kMax) result[window] = in(0)[best];
@@ -154,7 +154,7 @@ class VolumeKernel final : public Kernel {
     }
   }
 
-  // Each window's gradient is divided by its pixels, which are counted first.
+  // Divides each window's gradient by its number of pixels, which are counted first.
   void ShareBack(const T* gradient, T* result, int64_t c) const {
     const auto& axes = v_.window.axes;
     for (int64_t b = 0; b < v_.batch; ++b) {

@@ -76,8 +76,8 @@ Status SetPadding(const NodeView& node, Window& w) {
   return {};
 }
 
-// Elements of two, four or eight bytes, [batch, rows, columns] → [batch, columns, rows], in tiles whose lines stay in
-// cache.
+// Transposes elements of two, four or eight bytes, [batch, rows, columns] → [batch, columns, rows], in tiles whose
+// lines stay in the cache.
 template <typename Word>
 void Transpose(const std::byte* from, std::byte* to, int64_t batch, int64_t rows, int64_t columns) {
   const Word* in = reinterpret_cast<const Word*>(from);

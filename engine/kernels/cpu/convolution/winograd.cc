@@ -32,9 +32,9 @@ void WinogradGradientTiles(const WinogradShape& s, const float* gradient, int64_
                                   first, count, outside, to, s.out_point());
 }
 
-// The outputs of `count` tiles from from[point][tile][filter], finished while they are in registers. With kPooled the
-// result are the maxima of each 2×2 of them, in MaxPool's arithmetic: a tile begins at an even row and column, and has
-// even sides, so that each window lies in one tile.
+// Computes the outputs of `count` tiles from from[point][tile][filter], and finishes them in registers. With kPooled
+// the results are the maxima of each 2×2 of them, in MaxPool's arithmetic: a tile starts at an even row and column, and
+// has even sides, so that each window is in one tile.
 template <int kOutputs, bool kPooled>
 void WinogradOutputTiles(const WinogradShape& s, const SumFinish& finish, const float* from, int64_t first,
                          int64_t count, float* result) {
@@ -42,7 +42,7 @@ void WinogradOutputTiles(const WinogradShape& s, const SumFinish& finish, const 
   constexpr int kStep = kPooled ? 2 : 1;
   static_assert(kOutputs % kStep == 0);
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), point = s.out_point();
-  const int64_t height = s.out_height / kStep, width = s.out_width / kStep;  // what has no whole window is left out
+  const int64_t height = s.out_height / kStep, width = s.out_width / kStep;  // incomplete windows are omitted
   const V zero = hn::Zero(d), least = hn::Set(d, finish.least), most = hn::Set(d, finish.most);
   WinogradTile tile(s, first);
   for (int64_t i = 0; i < count; ++i, tile.Next(), from += s.out_row()) {
@@ -88,7 +88,7 @@ void WinogradOutputTiles(const WinogradShape& s, const SumFinish& finish, const 
   }
 }
 
-// to[point][panel of filters][channel][filter], whole vectors: where there is no filter lie zeros.
+// to[point][panel of filters][channel][filter], in whole vectors: missing filters are zeros.
 template <int kWindow>
 void WinogradFilter(const WinogradShape& s, const float* filter, float* to) {
   const D d;
@@ -105,13 +105,13 @@ void WinogradFilter(const WinogradShape& s, const float* filter, float* to) {
   }
 }
 
-// Of the largest of the 36 sums that a filter's gradient is made of, some sixty roundings: what is smaller may be
-// nothing else.
+// Relative to the largest of the 36 sums of a filter's gradient, some sixty roundings: smaller values may be only
+// rounding errors.
 constexpr float kWinogradRounding = 4e-6f;
 
-// The filter's gradient from sums[point][channel][filter]. What is smaller than the rounding of its terms is 0: a
-// weight that no product has reached has a gradient of exactly 0 in direct sums, and an optimiser that divides by the
-// gradient's size, as Adam does, would make a whole step of the rounding that is left here.
+// Computes the filter's gradient from sums[point][channel][filter]. Values below the rounding of their terms become 0:
+// direct sums give exactly 0 for a weight without contributions, and an optimiser that divides by the gradient's size,
+// such as Adam, would make a whole step of the rounding error.
 template <int kWindow>
 void WinogradFilterGradient(const WinogradShape& s, const float* sums, float* result) {
   const D d;
@@ -270,7 +270,7 @@ Prepared PreparedWinograd(ConvDirection direction, const WinogradShape& shape, c
   prepared.scratch_bytes = kernel->scratch_bytes();
   prepared.kernel = std::move(kernel);
   prepared.implementation = window.width == 3 ? "hwy winograd 4x4" : "hwy winograd 2x2";
-  prepared.flops = 2 * window.multiply_adds();  // what is asked for; fewer are carried out
+  prepared.flops = 2 * window.multiply_adds();  // the nominal number; fewer are executed
   if (pooled) {
     prepared.implementation += ", epilogue and pool inside";
     return prepared;

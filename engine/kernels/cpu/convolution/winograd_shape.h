@@ -7,37 +7,37 @@
 
 namespace rivulet {
 
-// A tile has kWinogradSide × kWinogradSide pixels, and as many points: those where the polynomials are multiplied.
+// A tile has kWinogradSide × kWinogradSide pixels, and as many points at which the polynomials are multiplied.
 constexpr int kWinogradSide = 6, kWinogradPoints = kWinogradSide * kWinogradSide;
 
-// A convolution of NHWC images; that of the output's gradients with the rotated filter, for the input's gradient.
+// A convolution of NHWC images; for the input's gradient, that of the output's gradient with the rotated filter.
 struct WinogradShape {
   int64_t batch, height, width, channels;
   int64_t pad_top, pad_left;
   int64_t out_height, out_width, out_channels;
   int64_t window;
 
-  int64_t outputs() const { return kWinogradSide + 1 - window; }  // of a tile, on each side
+  int64_t outputs() const { return kWinogradSide + 1 - window; }  // per tile and axis
   int64_t tiles_down() const { return (out_height + outputs() - 1) / outputs(); }
   int64_t tiles_across() const { return (out_width + outputs() - 1) / outputs(); }
   int64_t tiles() const { return batch * tiles_down() * tiles_across(); }
 
-  // Tiles are taken so many at a time that what lies between transforms and products stays in the second cache, and
-  // that the products' filters are read seldom.
+  // Number of tiles per step, such that intermediate values stay in the second cache, and the products' filters are
+  // read rarely.
   int64_t tiles_at_once() const {
     constexpr int64_t kMost = 48;
     const int64_t blocks = (tiles() + kMost - 1) / kMost;
     return (tiles() + blocks - 1) / blocks;
   }
 
-  // Channels of a pixel in the transformed tiles, and filters of a panel: whole vectors of every target.
+  // Channels per pixel in transformed tiles, and filters per panel: multiples of every target's vectors.
   static constexpr int64_t kLanes = 16, kPanel = 2 * kLanes;
   static int64_t Whole(int64_t channels) { return (channels + kLanes - 1) / kLanes * kLanes; }
   int64_t in_row() const { return Whole(channels); }
   int64_t out_row() const { return Whole(out_channels); }
   int64_t panel(int64_t filter) const { return filter / kPanel * kPanel * channels + filter % kPanel; }
 
-  // From a point to the next. An odd number of cache lines, or a tile's 36 points would share a few sets of the cache.
+  // Distance between points. An odd number of cache lines, or a tile's 36 points would share a few sets of the cache.
   static int64_t OddLines(int64_t elements) { return ((elements + kLanes - 1) / kLanes | 1) * kLanes; }
   int64_t in_point() const { return OddLines(tiles_at_once() * in_row()); }
   int64_t out_point() const { return OddLines(tiles_at_once() * out_row()); }
@@ -45,7 +45,7 @@ struct WinogradShape {
   int64_t sum_point() const { return OddLines(channels * out_row()); }
 };
 
-// Walks over tiles, row after row of one image after the other.
+// Iterates over tiles, row by row and image by image.
 class WinogradTile {
  public:
   WinogradTile(const WinogradShape& s, int64_t tile)
@@ -78,7 +78,7 @@ struct WinogradScratch {
         filter(outside + kWinogradPoints * (of_filter ? s.sum_point() : s.filter_point())),
         in(filter + kWinogradPoints * s.in_point()),
         out(in + kWinogradPoints * s.out_point()) {}
-  // Where each ends: zeros for a pixel outside; the transformed filter or its gradient; tiles of the image; of outputs.
+  // End of each part: zeros for pixels outside; the transformed filter or its gradient; tiles of the image; of outputs.
   int64_t outside, filter, in, out;
 };
 

@@ -1,5 +1,5 @@
 // Winograd's transforms (winograd.h) in the vectors of register blocks, which multiply the results: along one axis,
-// along both, and of an image's tiles. Included per target (no include guard of the usual kind).
+// along both, and for an image's tiles. Included once per target (without a usual include guard).
 #include "engine/kernels/cpu/convolution/winograd_shape.h"
 #include "engine/kernels/cpu/vector/register_block-inl.h"
 
@@ -82,8 +82,8 @@ HWY_INLINE void WinogradGather(const V (&at)[kWinogradSide], V (&result)[N]) {
   result[N - 1] = hn::Add(result[N - 1], at[5]);
 }
 
-// Both axes of one of the transforms above, `transform(from, to)`, from kFrom × kFrom to kTo × kTo: load(row, column),
-// store(row, column, vector).
+// Applies one of the transforms above, `transform(from, to)`, along both axes, from kFrom × kFrom to kTo × kTo:
+// load(row, column), store(row, column, vector).
 template <int kFrom, int kTo, typename Transform, typename Load, typename Store>
 HWY_INLINE void WinogradBothAxes(Transform transform, Load load, Store store) {
   V half[kTo][kFrom];
@@ -120,7 +120,7 @@ HWY_INLINE void WinogradFromPoints(Transform transform, const float* HWY_RESTRIC
       store);
 }
 
-// The points of each channel of a tile from pixel(row, column), where that pixel's channels lie.
+// The points of each channel of a tile; pixel(row, column) gives the address of that pixel's channels.
 template <int kSide, typename Transform, typename Pixel>
 HWY_INLINE void WinogradPixelsToPoints(Transform transform, Pixel pixel, int64_t channels, float* to, int64_t point) {
   const D d;
@@ -138,8 +138,8 @@ HWY_INLINE void WinogradPixelsToPoints(Transform transform, Pixel pixel, int64_t
   }
 }
 
-// to[point][tile][channel] of `count` tiles of kSide × kSide pixels, whose first is `above` and `before` the first of
-// the tile's outputs. `outside` is what there is where no pixel is.
+// to[point][tile][channel] for `count` tiles of kSide × kSide pixels that start `above` and `before` the tile's first
+// output. `outside` is used for pixels outside the image.
 template <int kSide, typename Transform>
 HWY_INLINE void WinogradTilesToPoints(const WinogradShape& s, Transform transform, const float* images, int64_t height,
                                       int64_t width, int64_t channels, int64_t above, int64_t before, int64_t first,

@@ -1,5 +1,5 @@
-// BiasAdd, its gradient, Relu and ReluGrad on bfloat16 as it lies in memory: what stands between products. The bits are
-// those of the float kernels between conversions, at half the bytes. And the epilogue of a product in bfloat16.
+// BiasAdd, its gradient, Relu and ReluGrad on bfloat16 in memory: the ops between products. The bits are those of the
+// float kernels between conversions, with half the memory traffic. Also the epilogue of a product in bfloat16.
 #include "engine/kernels/cpu/elementwise/activation_bfloat16.h"
 
 #include <algorithm>
@@ -19,14 +19,14 @@ namespace rivulet {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// A bfloat16's bits as a signed number count up from 0 for positive numbers. Numbers below the smallest normal one are
-// compared as zeros, as float kernels do. Vectors of 16 bits have only > and <, so these lie one beyond what they
-// bound.
+// A bfloat16's bits as a signed number increase from 0 for positive numbers.
+// Numbers below the smallest normal one are compared as zeros, as in float kernels.
+// 16-bit vectors have only > and <, so these limits are one beyond the range.
 constexpr int16_t kBelowNormal = 0x007F, kAboveInfinity = 0x7F81;
 constexpr int16_t kBelowMinusNormal = static_cast<int16_t>(0x807F), kAboveMinusInfinity = static_cast<int16_t>(0xFF81);
 
-// f(load, store) for every vector of `count` numbers of 16 bits, then for each of the rest as a vector of one: 16 bits
-// have no masked loads before AVX-512.
+// Calls f(load, store) for every vector of `count` 16-bit numbers, then for each remaining number as a vector of one:
+// there are no masked 16-bit loads before AVX-512.
 template <class F>
 HWY_INLINE void ForEachOf16Bits(int64_t count, F f) {
   const hn::ScalableTag<int16_t> d;
@@ -73,7 +73,7 @@ HWY_INLINE hn::Vec<BFloat16Wide> Activated16(hn::Vec<BFloat16Wide> x) {
   return x;
 }
 
-// Relu and Relu6 leave what has 8 bits at 8 bits, so that the sum may be rounded after them as before.
+// Relu and Relu6 keep values of 8 bits at 8 bits, so the sum may be rounded after them instead of before.
 template <FusedOps::Activation kActivation>
 HWY_INLINE void BiasRows16(const uint16_t* in, const uint16_t* bias, uint16_t* out, int64_t rows, int64_t channels) {
   for (int64_t row = 0; row < rows; ++row, in += channels, out += channels) {
@@ -105,7 +105,7 @@ void Epilogue16(const FusedOps& fused, const uint16_t* in, const uint16_t* bias,
   }
 }
 
-// The sums of bias.cc, in its order: four interleaved ones per block of rows, blocks one after the other.
+// The sums of bias.cc, in the same order: four interleaved sums per block of rows, block by block.
 constexpr int64_t kBlockRows16 = 256;
 
 void BiasAddGrad16(const uint16_t* in, uint16_t* out, int64_t rows, int64_t channels) {
@@ -199,7 +199,7 @@ class BiasAddGrad16Kernel final : public Kernel {
   int64_t rows_, channels_;
 };
 
-// A product of two inputs in bfloat16, and the epilogue over it.
+// A product of two bfloat16 inputs, followed by the epilogue.
 class Finished16 final : public Kernel {
  public:
   Finished16(std::unique_ptr<const Kernel> product, const FusedOps& fused, int64_t rows, int64_t channels)
@@ -232,7 +232,7 @@ struct ChannelRows {
   int64_t rows, channels;
 };
 
-// UNIMPLEMENTED: channels that are not last.
+// UNIMPLEMENTED: channels are not last.
 StatusOr<ChannelRows> RowsOfChannels(const NodeView& node) {
   const Shape& shape = node.inputs[0].shape;
   const std::string* format = node.node.FindAttr<std::string>("data_format");

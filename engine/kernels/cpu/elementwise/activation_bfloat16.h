@@ -8,8 +8,8 @@
 
 namespace rivulet {
 
-// `product`, a kernel of two inputs, and then the epilogue over its output, rows of channels, with the bits of BiasAdd
-// and the activation one after the other. Input 2 is the bias, in bfloat16.
+// `product`, a kernel with two inputs, followed by the epilogue over its output, rows of channels, with the bits of
+// BiasAdd and then the activation. Input 2 is the bias, in bfloat16.
 Prepared WithBFloat16Epilogue(Prepared product, const FusedOps& fused, int64_t rows, int64_t channels);
 
 }  // namespace rivulet

@@ -10,7 +10,7 @@
 namespace rivulet {
 namespace {
 
-// The C library's differs between machines.
+// The C library's results differ between machines.
 template <typename T>
 struct PortablePow {
   static T Apply(T x, T y) { return static_cast<T>(PowerOf(static_cast<double>(x), static_cast<double>(y))); }
@@ -33,13 +33,13 @@ void AddTo(std::byte* sums, const std::byte* next, int64_t count) {
 }
 using AddLoop = void (*)(std::byte* sums, const std::byte* next, int64_t count);
 
-// The sum of any number of tensors of one shape, from the first to the last.
+// The sum of any number of tensors of one shape, in order.
 class AddNKernel final : public Kernel {
  public:
   AddNKernel(AddLoop add, int64_t element, int64_t count) : add_(add), element_(element), count_(count) {}
   Status Run(const KernelContext& context) const override {
-    // A block of sums at a time: so no element is written before it was read from every input, and the output may lie
-    // in the place of any of them.
+    // A block of sums at a time: no element is written before it was read from every input, so the output may reuse the
+    // memory of any input.
     alignas(64) std::byte sum[kSumBytes];
     const int64_t block = std::min<int64_t>(kSumBytes / element_, 512);
     for (int64_t begin = 0; begin < count_; begin += block) {
@@ -73,7 +73,7 @@ StatusOr<Prepared> PrepareAddN(const NodeView& node, const KernelPolicy&) {
   return PrepareSum(node, AddTo<T>);
 }
 
-// min(max(t, low), high), the bounds broadcast to t. NaN stays NaN.
+// min(max(t, low), high), with the bounds broadcast to t. NaN stays NaN.
 template <typename T>
 T Clip(T x, T low, T high) {
   const T raised = x < low ? low : x;

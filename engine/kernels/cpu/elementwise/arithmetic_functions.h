@@ -10,7 +10,7 @@
 
 namespace rivulet {
 
-// The type in which wrap-around is defined.
+// The type for which wrap-around is defined.
 template <typename T>
 using Wrapping = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::type_identity<T>>::type;
 
@@ -25,7 +25,7 @@ struct Sub {
 template <typename T>
 struct Mul {
   static T Apply(T x, T y) {
-    // Types below int would be multiplied as int, and 65535² is beyond that.
+    // Types below int would be multiplied as int, which 65535² overflows.
     if constexpr (std::is_integral_v<T> && sizeof(T) < sizeof(int))
       return static_cast<T>(static_cast<unsigned>(x) * static_cast<unsigned>(y));
     else
@@ -50,7 +50,7 @@ struct Div<T> {
   static Status Check(std::span<const T> y) { return CheckDivisor(y); }
   static T Apply(T x, T y) {
     if constexpr (std::is_signed_v<T>)
-      if (y == T{-1}) return Sub<T>::Apply(0, x);  // the smallest integer over -1 wraps around
+      if (y == T{-1}) return Sub<T>::Apply(0, x);  // the smallest integer divided by -1 wraps around
     return static_cast<T>(x / y);
   }
 };
@@ -82,7 +82,7 @@ struct SquaredDifference {
     return Mul<T>::Apply(difference, difference);
   }
 };
-// NaN in either operand stays NaN.
+// NaN if either operand is NaN.
 template <typename T>
 struct Maximum {
   static T Apply(T x, T y) { return x > y || x != x ? x : y; }
@@ -105,7 +105,7 @@ struct FloorMod<T> {
   static Status Check(std::span<const T> y) { return CheckDivisor(y); }
   static T Apply(T x, T y) {
     if constexpr (std::is_signed_v<T>)
-      if (y == T{-1}) return T{0};  // where x / y may wrap around
+      if (y == T{-1}) return T{0};  // x / y may overflow here
     const T rest = static_cast<T>(x % y);
     return rest != 0 && (rest < 0) != (y < 0) ? static_cast<T>(rest + y) : rest;
   }
@@ -136,7 +136,7 @@ requires std::is_integral_v<T>
 struct TruncateDiv<T> : Div<T> {
 };
 
-// Integers by repeated squaring; a negative exponent is refused.
+// Integers by repeated squaring; negative exponents are refused.
 template <typename T>
 struct Pow {
   static T Apply(T x, T y) { return static_cast<T>(std::pow(static_cast<double>(x), static_cast<double>(y))); }

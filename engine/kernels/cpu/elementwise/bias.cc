@@ -1,5 +1,5 @@
-// BiasAdd and its gradient. The gradient's sums run in a fixed order, whatever the vector's length: four interleaved
-// sums per block of rows, blocks one after the other.
+// BiasAdd and its gradient. The gradient's sums have a fixed order, for any vector length: four interleaved sums per
+// block of rows, block by block.
 #include <algorithm>
 
 #include "engine/kernels/cpu/elementwise/choose.h"
@@ -19,7 +19,7 @@ namespace rivulet {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr int64_t kBlockRows = 256;  // keeps each partial sum short: the error grows with rows / 256 + 64
+constexpr int64_t kBlockRows = 256;  // limits each partial sum: the error grows with rows / 256 + 64
 
 template <typename T>
 HWY_INLINE void BiasAdd(const T* in, const T* bias, T* out, int64_t rows, int64_t channels) {
@@ -30,7 +30,7 @@ HWY_INLINE void BiasAdd(const T* in, const T* bias, T* out, int64_t rows, int64_
   }
 }
 
-// Of rows begin .. end - 1, of the columns that `load` loads.
+// Sums of rows begin .. end - 1, for the columns that `load` loads.
 template <class D, typename T, class Load>
 HWY_INLINE hn::Vec<D> SumOfRows(D d, const T* in, int64_t begin, int64_t end, int64_t channels, const Load& load) {
   auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
@@ -46,8 +46,8 @@ HWY_INLINE hn::Vec<D> SumOfRows(D d, const T* in, int64_t begin, int64_t end, in
   return hn::Add(hn::Add(s0, s1), hn::Add(s2, s3));
 }
 
-// The same of kVectors whole vectors of neighbouring columns, added to `total`. Wide rows lie a page apart: what is
-// asked of a page comes in one walk.
+// The same for kVectors whole vectors of adjacent columns, added to `total`. Wide rows are a page apart: all accesses
+// to a page happen in one pass.
 template <int kVectors, class D, typename T>
 HWY_INLINE void AddSumsOfRows(D d, const T* in, int64_t begin, int64_t end, int64_t channels,
                               hn::Vec<D> (&total)[kVectors]) {
@@ -74,12 +74,12 @@ HWY_INLINE void AddSumsOfRows(D d, const T* in, int64_t begin, int64_t end, int6
     total[v] = hn::Add(total[v], hn::Add(hn::Add(sum[0][v], sum[1][v]), hn::Add(sum[2][v], sum[3][v])));
 }
 
-// Whose sums are in the nearest cache: a page of each row.
+// Columns per pass, so that their sums are in the nearest cache: a page of each row.
 template <typename T>
 constexpr int64_t kColumnsAtOnce = 4096 / static_cast<int64_t>(sizeof(T));
 
-// The sums of AddSumsOfRows for `columns` columns, a number of whole vectors, with its bits, but eight rows at a time:
-// each is read from its beginning to its end.
+// The sums of AddSumsOfRows for `columns` columns, a whole number of vectors, with the same bits, but eight rows at a
+// time: each is read from start to end.
 template <class D, typename T>
 HWY_INLINE void SumsAlongRows(D d, const T* in, int64_t rows, int64_t channels, int64_t columns,
                               T* HWY_RESTRICT total) {
@@ -102,7 +102,7 @@ HWY_INLINE void SumsAlongRows(D d, const T* in, int64_t rows, int64_t channels, 
         }
       }
     }
-    // Four rows that are left have a sum each, and what is left of four is the first one's.
+    // Four remaining rows have a sum each, and fewer than four belong to the first sum.
     const int64_t four = row + 4 <= end ? row + 4 : row;
     for (int64_t i = 0; row < end; ++row, i = row < four ? i + 1 : 0)
       for (int64_t column = 0; column < columns; column += lanes)
@@ -116,12 +116,12 @@ HWY_INLINE void SumsAlongRows(D d, const T* in, int64_t rows, int64_t channels, 
   }
 }
 
-// finish(sum, load, store) for every vector of columns: load and store are ForEachVector's, from that column
-// on.
+// Calls finish(sum, load, store) for every vector of columns: load and store are ForEachVector's, starting at that
+// column.
 template <typename T, class F>
 HWY_INLINE void ForEachSum(const T* in, int64_t rows, int64_t channels, const F& finish) {
   const hn::ScalableTag<T> d;
-  // So that the sums stay in registers.
+  // Few enough for sums in registers.
   constexpr int kVectors = HWY_TARGET <= HWY_AVX3 ? 4 : 2;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t row_bytes = channels * static_cast<int64_t>(sizeof(T));
@@ -165,7 +165,7 @@ HWY_INLINE void BiasAddGrad(const T* in, T* out, int64_t rows, int64_t channels)
   ForEachSum(in, rows, channels, [&](auto sum, auto, auto store) HWY_ATTR { store(out, sum); });
 }
 
-// bias = from - rate · gradient, product and difference rounded apart as ResourceApplyGradientDescent does.
+// bias = from - rate · gradient, with product and difference rounded separately as in ResourceApplyGradientDescent.
 void BiasDescentF32(const float* in, const float* from, float rate, float* bias, int64_t rows, int64_t channels) {
   const hn::ScalableTag<float> d;
   const auto rates = hn::Set(d, rate);
@@ -200,7 +200,7 @@ HWY_EXPORT(BiasAddGradF32);
 HWY_EXPORT(BiasAddGradF64);
 HWY_EXPORT(BiasDescentF32);
 
-// A tensor as [outer, channels, inner]: inner is 1 unless channels come second (NCHW).
+// A tensor as [outer, channels, inner]: inner is 1 unless channels are second (NCHW).
 struct Channels {
   int64_t outer = 1, channels = 1, inner = 1;
 };
@@ -241,7 +241,7 @@ class BiasAddKernel final : public Kernel {
   Channels c_;
 };
 
-// A bias's gradient, used at once (Kernel::FusedGradientDescent).
+// A bias's gradient, applied at once (Kernel::FusedGradientDescent).
 class DescendingBiasAddGrad final : public Kernel, public PartKernel {
  public:
   explicit DescendingBiasAddGrad(const Channels& channels, bool elsewhere = false)

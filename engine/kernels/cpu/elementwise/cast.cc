@@ -1,5 +1,5 @@
-// Changes of element type. Floating to integer rounds towards zero and is clamped to the integer's range, NaN to 0, so
-// that no value is undefined.
+// Conversions of element types. Floating point to integer rounds towards zero and is clamped to the integer's range,
+// NaN to 0, so that every value is defined.
 #include <limits>
 
 #include "engine/kernels/cpu/strided/elementwise.h"
@@ -23,7 +23,7 @@ struct Convert {
     } else if constexpr (std::is_same_v<To, bool>) {
       return x != From{0};
     } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
-      // The largest To may not be a From: compare with the power of two above it.
+      // From may not represent the largest To: compares with the power of two above it.
       constexpr From kAbove = static_cast<From>(std::numeric_limits<To>::max() / 2 + 1) * 2;
       if (!(x > static_cast<From>(std::numeric_limits<To>::min()) - From{1} ||
             x >= static_cast<From>(std::numeric_limits<To>::min())))
@@ -36,7 +36,7 @@ struct Convert {
   }
 };
 
-// Between float and a 16-bit type: the vectorised loops of tensor/float16.
+// Between float and a 16-bit type: the vectorised loops in tensor/float16.
 class Convert16Kernel final : public Kernel {
  public:
   Convert16Kernel(DType from, DType to, int64_t count) : from_(from), to_(to), count_(count) {}

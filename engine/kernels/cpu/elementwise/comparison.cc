@@ -1,4 +1,4 @@
-// Comparisons, logic, and the choice between two tensors.
+// Comparisons, logic, and selection between two tensors.
 #include <cmath>
 
 #include "engine/kernels/cpu/elementwise/comparison_functions.h"
@@ -52,7 +52,7 @@ std::unique_ptr<const Kernel> MakeSelect(const StridedWalk<4>& walk) {
   return std::make_unique<SelectKernel<Word>>(walk);
 }
 
-// By the size of an element: what it means does not matter here.
+// By the size of an element; the type does not matter.
 StatusOr<Prepared> PrepareSelect(const NodeView& node, const KernelPolicy&) {
   RIVULET_ASSIGN_OR_RETURN(
       auto walk,
@@ -91,7 +91,7 @@ StatusOr<Prepared> PrepareApproximateEqual(const NodeView& node, const KernelPol
   return prepared;
 }
 
-// A vector of conditions stands for slices.
+// A vector of conditions selects slices.
 StatusOr<Prepared> PrepareSelectV1(const NodeView& node, const KernelPolicy& policy) {
   const Shape &condition = node.inputs[0].shape, &output = node.outputs[0].shape;
   if (condition.rank() != 1 || output.rank() <= 1) return PrepareSelect(node, policy);

@@ -1,4 +1,4 @@
-// AllFinite: a number is infinite or NaN where all bits of its exponent are set.
+// AllFinite: a number is infinite or NaN if all bits of its exponent are set.
 #include <algorithm>
 #include <cmath>
 
@@ -26,7 +26,7 @@ class AllFiniteKernel final : public Kernel {
 
   bool All(const KernelContext& context) const {
     const Word* words = InputOf<Word>(context, 0);
-    constexpr int64_t kBlock = 4096;  // a first bad one ends it soon, and the loop over a block has no branch
+    constexpr int64_t kBlock = 4096;  // stops early at an invalid value; the loop over a block is branch-free
     for (int64_t begin = 0; begin < count_; begin += kBlock) {
       const int64_t count = std::min(kBlock, count_ - begin);
       Word bad = 0;

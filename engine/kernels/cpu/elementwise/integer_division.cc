@@ -1,5 +1,5 @@
-// Arithmetic and comparisons of the integer types that networks seldom compute in: int8, int16, uint16, uint32, uint64;
-// and, for all integers, what is seldom done to them.
+// Arithmetic and comparisons of integer types that networks rarely compute in: int8, int16, uint16, uint32, uint64;
+// and, for all integers, rare operations.
 #include "engine/kernels/cpu/elementwise/arithmetic_functions.h"
 #include "engine/kernels/cpu/elementwise/comparison_functions.h"
 #include "engine/kernels/cpu/strided/elementwise_rows.h"
@@ -44,7 +44,7 @@ template <typename T>
 struct Invert {
   static T Apply(T x) { return static_cast<T>(~x); }
 };
-// A distance outside [0, bits) is moved to its nearest end, so that none is undefined.
+// Clamps a shift distance to [0, bits), so that every distance is defined.
 template <typename T>
 int Distance(T y) {
   constexpr int kLast = static_cast<int>(sizeof(T)) * 8 - 1;

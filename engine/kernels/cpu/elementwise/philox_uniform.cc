@@ -12,9 +12,9 @@ namespace rivulet {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Each word of a counter lies in the lower half of a 64-bit lane, one lane a block, because that is where the products
-// of 32 bits take their factors from; what the upper halves hold is never looked at. kChains vectors of blocks run side
-// by side, since a round waits for its products.
+// Each word of a counter is in the lower half of a 64-bit lane, one lane per block, because 32-bit products take their
+// factors from there; upper halves are ignored. kChains vectors of blocks are computed in parallel, because a round
+// waits for its products.
 void UniformBlocks(const PhiloxKey& key, const PhiloxBlock& counter, size_t blocks, float* HWY_RESTRICT out) {
   size_t block = 0;
 #if HWY_TARGET != HWY_SCALAR

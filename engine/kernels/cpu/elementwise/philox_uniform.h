@@ -1,4 +1,4 @@
-// Uniform floats from consecutive Philox blocks. Several blocks are computed at a time, so that the speed is bound by
+// Uniform floats from consecutive Philox blocks. Several blocks are computed at a time, so that the speed is limited by
 // multiplications and not by the latency of one block's ten rounds.
 #pragma once
 

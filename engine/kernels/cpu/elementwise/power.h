@@ -8,7 +8,7 @@
 
 namespace rivulet {
 
-// x to the power of a whole number by squaring.
+// x to an integer power, by squaring.
 inline double WholePower(double x, int n) {
   double power = 1;
   for (; n > 0; n /= 2, x *= x)
@@ -16,8 +16,8 @@ inline double WholePower(double x, int n) {
   return power;
 }
 
-// x^y with C's special values. Relative error below 1e-15 where y is a whole number up to 64 in magnitude, else below
-// 1e-15 + |y log x| · 3e-16.
+// x^y with C's special values. Relative error below 1e-15 if y is an integer up to 64 in magnitude, else below 1e-15 +
+// |y log x| · 3e-16.
 inline double PowerOf(double x, double y) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   if (y == 0 || x == 1) return 1;

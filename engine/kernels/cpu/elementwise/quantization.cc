@@ -8,7 +8,7 @@
 namespace rivulet {
 namespace {
 
-// FakeLevels of which one is exactly 0: [low, high] moved by less than a level.
+// FakeLevels with a level at exactly 0: [low, high] shifted by less than a level.
 struct FakeLevels {
   float low = 0, high = 0, scale = 1;
   FakeLevels(float min, float max, int bits, bool narrow) {
@@ -28,7 +28,7 @@ struct FakeLevels {
 // Reads the bounds of channel `c` from attributes or from two inputs.
 class FakeBounds {
  public:
-  // `first`: the input that holds the minimum, where bounds are tensors.
+  // `first`: index of the input with the minimum, if bounds are tensors.
   FakeBounds(const NodeView& node, size_t first) : first_(first) {
     bits_ = static_cast<int>(node.attr<int64_t>("num_bits"));
     narrow_ = node.attr<bool>("narrow_range");
@@ -44,7 +44,7 @@ class FakeBounds {
   StatusOr<FakeLevels> Of(const KernelContext& c, int64_t channel) const {
     const float min = tensors_ ? InputOf<float>(c, first_)[channel] : min_;
     const float max = tensors_ ? InputOf<float>(c, first_ + 1)[channel] : max_;
-    if (min == 0 && max == 0) return FakeLevels(0, 1, bits_, narrow_);  // handled by the caller: everything is 0
+    if (min == 0 && max == 0) return FakeLevels(0, 1, bits_, narrow_);  // handled by the caller: all results are 0
     if (!(min < max)) return InvalidArgument("min {} must be below max {}", min, max);
     return FakeLevels(min, max, bits_, narrow_);
   }
@@ -119,7 +119,7 @@ StatusOr<Prepared> PrepareQuantizeDequantize(const NodeView& node, const KernelP
                                        : -static_cast<T>(int64_t{1} << (bits - 1)))
                              : T{0};
     const T most = static_cast<T>(has_sign ? (int64_t{1} << (bits - 1)) - 1 : (int64_t{1} << bits) - 1);
-    // The bound that would need the larger scale decides, and the other follows from it.
+    // The bound that needs the larger scale decides, and the other follows from it.
     const T of_min = least * min > 0 ? least / min : std::numeric_limits<T>::max();
     const T of_max = most * max > 0 ? most / max : std::numeric_limits<T>::max();
     T scale = 1, inverse = 1;

@@ -1,5 +1,5 @@
-// Random numbers from Philox4x32-10. Element i of a float tensor takes word i of the stream, of a double tensor words
-// 2i and 2i + 1; a normal number is the quantile of a uniform one. So each element is a function of its index alone.
+// Random numbers from Philox4x32-10. Element i of a float tensor uses word i of the stream, of a double tensor words 2i
+// and 2i + 1; a normal number is the quantile of a uniform one. So each element is a function of its index alone.
 #include <algorithm>
 
 #include "engine/base/math.h"
@@ -12,7 +12,7 @@ namespace {
 
 enum class Distribution { kUniform, kNormal, kTruncatedNormal };
 
-// The probability below -2 deviations.
+// The probability of values below -2 deviations.
 constexpr double kTail = 0.022750131948179207;
 
 // Uniform in (0, 1), in the middle of its cell, so that both ends are equally far.
@@ -34,7 +34,7 @@ T Draw(const uint32_t* words) {
   } else if constexpr (kDistribution == Distribution::kNormal) {
     return static_cast<T>(math::NormalQuantile(OpenUniform<T>(words)));
   } else {
-    // Given that it is within two deviations.
+    // Conditional on values within two deviations.
     return static_cast<T>(math::NormalQuantile(kTail + OpenUniform<T>(words) * (1.0 - 2.0 * kTail)));
   }
 }

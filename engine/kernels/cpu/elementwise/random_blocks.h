@@ -12,7 +12,7 @@ class RandomBlocks {
   static constexpr int kBlockBits = 24;
   static constexpr uint64_t kMaxSteps = uint64_t{1} << 24;
 
-  // FAILED_PRECONDITION without a stream, OUT_OF_RANGE after its last step.
+  // FAILED_PRECONDITION: no stream. OUT_OF_RANGE: after the stream's last step.
   static StatusOr<RandomBlocks> OfRun(const KernelContext& context, uint32_t op) {
     if (context.rng == nullptr) return FailedPrecondition("a random op runs without a random stream; bind one");
     if (context.step >= kMaxSteps)
@@ -23,15 +23,15 @@ class RandomBlocks {
     blocks.op_ = op;
     return blocks;
   }
-  // Blocks that differ in the first word of their counter alone, which counts them.
+  // Blocks that differ only in the first word of their counter, which numbers them.
   struct Stretch {
     PhiloxKey key;
     PhiloxBlock counter{};
     uint64_t blocks = 0;
   };
-  // Those from `block` on, as far as they go.
+  // Consecutive blocks from `block` on, as far as this form allows.
   Stretch From(uint64_t block) const {
-    // As StreamKey::Block lays it out.
+    // The same layout as in StreamKey::Block.
     const StreamKey stream = block >> kBlockBits == 0 ? *stream_ : Beyond(block);
     const uint64_t index = first_ | Low(block);
     return {stream.key,
@@ -43,7 +43,7 @@ class RandomBlocks {
   PhiloxBlock operator()(uint64_t block) const {
     return (block >> kBlockBits == 0 ? *stream_ : Beyond(block)).Block(first_ | Low(block), op_);
   }
-  // Words 2i and 2i + 1 as one.
+  // Words 2i and 2i + 1 combined.
   uint64_t Word64(uint64_t i) const {
     const PhiloxBlock block = (*this)(i / 2);
     const size_t at = (i % 2) * 2;
@@ -52,8 +52,8 @@ class RandomBlocks {
 
  private:
   static uint64_t Low(uint64_t block) { return block & ((uint64_t{1} << kBlockBits) - 1); }
-  // The counter has no more bits for a tensor's blocks: each further 2^24 of them have a key of their own, made from
-  // the stream's by a counter that no stream has (their purposes are below 255).
+  // The counter has no further bits for a tensor's blocks: each further 2^24 blocks have a separate key, derived from
+  // the stream's key with a counter that no stream uses (their purposes are below 255).
   StreamKey Beyond(uint64_t block) const {
     const uint64_t part = block >> kBlockBits;
     const PhiloxBlock words =

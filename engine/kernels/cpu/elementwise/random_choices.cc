@@ -1,5 +1,5 @@
-// Random integers, draws from categories, shuffles. Each takes 64 bits per draw, so that what range and rounding favour
-// stays below 2^-32 of a probability.
+// Random integers, draws from categories, shuffles. Each draw uses 64 bits, so that biases from range and rounding are
+// below a probability of 2^-32.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -12,7 +12,7 @@
 namespace rivulet {
 namespace {
 
-// In [0, bound) by the high half of a product.
+// A number in [0, bound), as the high half of a product.
 uint64_t Below(uint64_t word, uint64_t bound) {
   return static_cast<uint64_t>(static_cast<unsigned __int128>(word) * bound >> 64);
 }
@@ -51,7 +51,7 @@ StatusOr<Prepared> PrepareUniformInt(const NodeView& node, const KernelPolicy&) 
   return prepared;
 }
 
-// logits [rows, classes]; each sample is where a uniform number falls among the cumulative probabilities.
+// logits [rows, classes]; each sample is the position of a uniform number among the cumulative probabilities.
 template <typename T>
 class MultinomialKernel final : public Kernel {
  public:
@@ -66,7 +66,7 @@ class MultinomialKernel final : public Kernel {
       for (int64_t c = 0; c < classes_; ++c) largest = std::max(largest, static_cast<double>(logits[c]));
       for (int64_t c = 0; c < classes_; ++c) {
         const double difference = static_cast<double>(logits[c]) - largest;
-        total += difference < -700 ? 0 : math::Exp(difference);  // NaN stays
+        total += difference < -700 ? 0 : math::Exp(difference);  // NaN is kept
         cumulative[c] = total;
       }
       if (!(total > 0) || !std::isfinite(total))
@@ -75,7 +75,7 @@ class MultinomialKernel final : public Kernel {
         const uint64_t word = blocks.Word64(static_cast<uint64_t>(row * samples_ + i));
         const double at = static_cast<double>(word >> 11) * 0x1p-53 * total;
         int64_t choice = std::upper_bound(cumulative, cumulative + classes_, at) - cumulative;
-        if (choice == classes_)  // rounded up to the end: the last that has a probability
+        if (choice == classes_)  // rounded up to the end: the last class with a positive probability
           choice = std::lower_bound(cumulative, cumulative + classes_, total) - cumulative;
         if (wide_)
           OutputOf<int64_t>(context, 0)[row * samples_ + i] = choice;
@@ -104,7 +104,7 @@ StatusOr<Prepared> PrepareMultinomial(const NodeView& node, const KernelPolicy&)
   return prepared;
 }
 
-// Fisher and Yates' shuffle of rows.
+// Fisher–Yates shuffle of rows.
 class ShuffleKernel final : public Kernel {
  public:
   ShuffleKernel(uint32_t op, int64_t rows, size_t row_bytes) : op_(op), rows_(rows), row_bytes_(row_bytes) {}

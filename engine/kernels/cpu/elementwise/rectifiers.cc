@@ -20,7 +20,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 constexpr double kSeluScale = 1.0507009873554804934193349852946;
 constexpr double kSeluScaleAlpha = 1.7580993408473768599402175208123;
 
-// e^x - 1 for x <= 0 of either type: doubles go lane by lane through the same function as everywhere.
+// e^x - 1 for x <= 0 of either type: doubles use the same scalar function as elsewhere, lane by lane.
 template <class V>
 HWY_INLINE V Expm1(hn::ScalableTag<float> d, V x) {
   return Expm1OfNonPositive(d, x);

@@ -1,5 +1,5 @@
-// Gelu and its gradient, Erf and Erfc. With portable kernels each is its formula, with the same bits on every CPU;
-// otherwise Gelu and its gradient are polynomials by pieces, of a third as many instructions.
+// Gelu and its gradient, Erf and Erfc. Portable kernels use the formulas, with the same bits on every CPU; otherwise
+// Gelu and its gradient are piecewise polynomials, with a third as many instructions.
 #include <algorithm>
 
 #include "engine/base/math.h"
@@ -19,8 +19,8 @@
 #ifndef RIVULET_GELU_PIECES_
 #define RIVULET_GELU_PIECES_
 namespace rivulet {
-// Polynomials by which a function of a >= 0 is computed: the one of piece p in t = a / width - p, which is within half
-// a unit of 0. coefficients[k][p] is that of t^(6 - k).
+// Piecewise polynomials for a function of a >= 0: that of piece p in t = a / width - p, which is within half a unit of
+// 0. coefficients[k][p] is the coefficient of t^(6 - k).
 inline constexpr int kGeluPieces = 16, kGeluDegree = 6;
 inline constexpr float kGeluPieceWidth = 0.4f, kGeluLimit = 6.2f;  // to the middle of the last piece
 struct GeluPieces {
@@ -39,7 +39,7 @@ constexpr float kInverseSqrt2Pi = 0.39894228f;
 constexpr float kSqrt2OverPi = 0.79788456f;
 constexpr float kCubic = 0.044715f;
 
-// x within [-limit, limit], where every further value gives the same; NaN stays NaN.
+// Limits x to [-limit, limit], beyond which results are constant; NaN stays NaN.
 template <class D, class V>
 HWY_INLINE V Within(D d, V x, float limit) {
   const V high = hn::Set(d, limit), low = hn::Set(d, -limit);
@@ -104,7 +104,7 @@ RIVULET_FLOAT_LOOP(GeluTanhLoop, GeluTanhOf)
 RIVULET_SLOPE_LOOP(GeluGradLoop, GeluSlope)
 RIVULET_SLOPE_LOOP(GeluTanhGradLoop, GeluTanhSlope)
 
-// A register or two hold a coefficient of all pieces, and one instruction picks each lane's.
+// One or two registers hold a coefficient of all pieces, and one instruction selects each lane's.
 #if HWY_TARGET <= HWY_AVX2
 template <class D, class VI>
 HWY_INLINE hn::Vec<D> OfPiece(D d, const float* coefficients, VI piece) {
@@ -120,11 +120,11 @@ HWY_INLINE hn::Vec<D> OfPiece(D d, const float* coefficients, VI piece) {
   }
 }
 
-// At a in [0, kGeluLimit); of NaN: NaN; of others: anything. `kDegree`: the coefficients of higher powers are 0.
+// Evaluates at a in [0, kGeluLimit); NaN gives NaN; others are undefined. `kDegree`: higher coefficients are 0.
 template <int kDegree, class D, class V>
 HWY_INLINE V ByPieces(D d, const GeluPieces& pieces, V a) {
   const hn::RebindToSigned<D> di;
-  // The fraction of so large a sum is rounded away, and its lowest bits are the piece.
+  // The fraction of such a large sum is rounded away, and its lowest bits are the piece.
   const V large = hn::Set(d, 8388608.0f), per_width = hn::Set(d, 1 / kGeluPieceWidth);
   const V sum = hn::MulAdd(a, per_width, large);
   const auto piece = hn::And(hn::BitCast(di, sum), hn::Set(di, kGeluPieces - 1));
@@ -135,7 +135,7 @@ HWY_INLINE V ByPieces(D d, const GeluPieces& pieces, V a) {
   return value;
 }
 
-// x P(X <= x) is max(x, 0) - |x| P(X <= -|x|), the last factor by pieces.
+// x P(X <= x) is max(x, 0) - |x| P(X <= -|x|); the last factor is piecewise.
 void GeluByPieces(const GeluPieces& pieces, bool, const float* in, float* out, size_t count) {
   const hn::ScalableTag<float> d;
   const auto limit = hn::Set(d, kGeluLimit);
@@ -147,7 +147,7 @@ void GeluByPieces(const GeluPieces& pieces, bool, const float* in, float* out, s
   });
 }
 
-// The slope at x is 1 less that at -x.
+// The slope at x is 1 minus the slope at -x.
 void GeluGradByPieces(const GeluPieces& pieces, bool, const float* gradient, const float* in, float* out,
                       size_t count) {
   const hn::ScalableTag<float> d;
@@ -257,8 +257,8 @@ RIVULET_DISPATCHED(GeluTanh)
 RIVULET_DISPATCHED_GRAD(GeluGrad)
 RIVULET_DISPATCHED_GRAD(GeluTanhGrad)
 
-// Interpolates f at Chebyshev's points of each piece, which is within 1e-9 of the best polynomial for these functions:
-// below what rounding a value near 1/2 to float32 loses.
+// Interpolates f at the Chebyshev points of each piece, within 1e-9 of the best polynomial for these functions: less
+// than the rounding of a value near 1/2 to float32.
 template <int kDegree, class F>
 GeluPieces MakePieces(F f) {
   GeluPieces pieces = {};
@@ -322,13 +322,13 @@ StatusOr<Prepared> PrepareByPieces(const NodeView& node, const KernelPolicy&) {
   return prepared;
 }
 
-// The formulas where bits are to be the same on every CPU.
+// Uses the formulas if bits must be the same on every CPU.
 template <PrepareFn::result_type (*kFormulas)(const NodeView&, const KernelPolicy&), bool kGradient>
 StatusOr<Prepared> PrepareFloatGelu(const NodeView& node, const KernelPolicy& policy) {
   return (ChooseGelu(policy) == GeluAlgorithm::kPieces ? PrepareByPieces<kGradient> : kFormulas)(node, policy);
 }
 
-// By attribute `approximate`: the formula with tanh, or that with erf.
+// Chosen by the attribute `approximate`: the formula with tanh, or with erf.
 template <PrepareFn::result_type (*kTanh)(const NodeView&, const KernelPolicy&),
           PrepareFn::result_type (*kErf)(const NodeView&, const KernelPolicy&)>
 StatusOr<Prepared> PrepareGelu(const NodeView& node, const KernelPolicy& policy) {

@@ -24,7 +24,7 @@ HWY_INLINE void Relu(const T* in, T* out, size_t count) {
   });
 }
 
-// Where the activation is exactly zero no gradient passes, so that Relu's output serves as well as its input.
+// An activation of exactly zero passes no gradient, so that Relu's output can replace its input.
 template <typename T>
 HWY_INLINE void ReluGrad(const T* gradient, const T* features, T* out, size_t count) {
   const hn::ScalableTag<T> d;

@@ -1,4 +1,4 @@
-// Mathematics of single floats and doubles that is seldom hot, computed in double without the C library.
+// Mathematical functions of floats and doubles that are rarely time-critical, in double without the C library.
 #include <cmath>
 #include <limits>
 
@@ -10,7 +10,7 @@
 namespace rivulet {
 namespace {
 
-// A function of doubles, for float too.
+// A function of doubles, also used for floats.
 #define RIVULET_FUNCTION(name, expression)         \
   template <typename T>                            \
   struct name {                                    \
@@ -45,7 +45,7 @@ template <typename T>
 struct Ceil {
   static T Apply(T x) { return std::ceil(x); }
 };
-// To the nearest integer, halves to the even one.
+// Rounds to the nearest integer, ties to even.
 template <typename T>
 struct Round {
   static T Apply(T x) { return std::nearbyint(x); }
@@ -126,7 +126,7 @@ RIVULET_FLOATS(RIVULET_BINARY, TruncateMod)
 RIVULET_FLOATS(RIVULET_BINARY, TruncateDiv)
 RIVULET_FLOATS(RIVULET_BINARY, Atan2)
 
-// Other names of the same functions.
+// Other names for the same functions.
 RIVULET_KERNEL("Inv", Device::kCpu, float, (PrepareUnaryRows<float, float, Reciprocal<float>>));
 RIVULET_KERNEL("Inv", Device::kCpu, double, (PrepareUnaryRows<double, double, Reciprocal<double>>));
 RIVULET_KERNEL("Rint", Device::kCpu, float, (PrepareUnaryRows<float, float, Round<float>>));

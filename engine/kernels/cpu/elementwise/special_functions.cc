@@ -1,4 +1,4 @@
-// Bessel functions, integrals and the functions around gamma, of floats and doubles, computed in double.
+// Bessel functions, integrals and functions related to gamma, of floats and doubles, computed in double.
 #include "engine/base/special_functions.h"
 
 #include <array>

@@ -1,4 +1,4 @@
-// TensorFlow's random numbers by seed, or by key and counter: Philox4x32-10, and its own ways from words to numbers.
+// TensorFlow's random numbers by seed, or by key and counter: Philox4x32-10, with TensorFlow's conversions.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -10,12 +10,12 @@
 namespace rivulet {
 namespace {
 
-// Words of one stream, block by block. A counter of 128 bits counts them.
+// Words of one stream, block by block, numbered by a counter of 128 bits.
 class Words {
  public:
   Words(PhiloxKey key, PhiloxBlock counter) : key_(key), counter_(counter) {}
 
-  // As TensorFlow spreads two numbers over key and counter (GenerateKey), so that any part of a seed may be weak.
+  // Spreads two numbers over key and counter as TensorFlow does (GenerateKey), so that any part of a seed may be weak.
   static Words OfSeed(uint64_t first, uint64_t second) {
     const PhiloxBlock mix = Philox4x32({{0x3ec8f720, 0x02461e29}}, Halves(first, second));
     return {{{mix[0], mix[1]}}, {0, 0, mix[2], mix[3]}};
@@ -41,7 +41,7 @@ class Words {
   PhiloxBlock counter_;
 };
 
-// One word after the other, from a block on.
+// Words in order, starting with a block.
 class WordReader {
  public:
   WordReader(const Words& words, uint64_t block) : words_(words), block_(block) {}
@@ -60,13 +60,13 @@ class WordReader {
   size_t used_ = 4;
 };
 
-// [0, 1), from the bits of a mantissa.
+// [0, 1), from a mantissa's bits.
 float UniformOf(uint32_t word) { return static_cast<float>(word & 0x7FFFFF) * 0x1p-23f; }
 double UniformOf(uint32_t first, uint32_t second) {
   return static_cast<double>(uint64_t{first & 0xFFFFF} << 32 | second) * 0x1p-52;
 }
 
-// Two normal numbers of two uniform ones (Box and Muller 1958).
+// Two normal numbers from two uniform ones (Box and Muller 1958).
 template <typename T>
 void BoxMuller(const uint32_t* words, T out[2]) {
   constexpr double kLeast = 1.0e-7, kTurn = 6.28318530717958647692;
@@ -84,7 +84,7 @@ void BoxMuller(const uint32_t* words, T out[2]) {
 }
 
 template <typename T>
-constexpr int64_t kPerBlock = sizeof(T) == 4 ? 4 : 2;  // numbers of one block of words
+constexpr int64_t kPerBlock = sizeof(T) == 4 ? 4 : 2;  // numbers per block of words
 
 template <typename T>
 void Uniform(const Words& words, int64_t count, T* out) {
@@ -110,8 +110,8 @@ void Normal(const Words& words, int64_t count, T* out) {
   }
 }
 
-// Each group of numbers has 256 words for each of them, which it never needs: so a group does not depend on how often
-// the ones before it drew again.
+// Each group of numbers reserves 256 words per number, more than it ever needs: so a group does not depend on the
+// number of repeated draws in earlier groups.
 template <typename T>
 void TruncatedNormal(const Words& words, int64_t count, T* out) {
   constexpr uint64_t kBlocksPerGroup = static_cast<uint64_t>(kPerBlock<T>) * 256 / 4;
@@ -143,7 +143,7 @@ void FullInt(const Words& words, int64_t count, T* out) {
   }
 }
 
-// Where the words come from: a seed (input 1), or key, counter and algorithm (inputs 1 to 3).
+// Source of the words: a seed (input 1), or key, counter and algorithm (inputs 1 to 3).
 class Source {
  public:
   static Source Of(const NodeView& node, size_t at) {
@@ -153,7 +153,7 @@ class Source {
     source.wide_ = node.inputs[at].dtype == DType::kInt64;
     return source;
   }
-  // The first input behind it.
+  // Index of the first input after it.
   size_t end() const { return keyed_ ? at_ + 3 : at_ + 1; }
 
   StatusOr<Words> Open(const KernelContext& context) const {
@@ -223,7 +223,7 @@ StatusOr<Prepared> PrepareFullInt(const NodeView& node, const KernelPolicy&) {
   }
 }
 
-// By the rest of a division, as TensorFlow does, which favours small numbers a little.
+// Uses the remainder of a division, as TensorFlow does, which slightly favours small numbers.
 template <typename T>
 class SeededUniformIntKernel final : public Kernel {
  public:
@@ -295,7 +295,7 @@ StatusOr<Prepared> PrepareAlgorithm(const NodeView&, const KernelPolicy&) {
   return prepared;
 }
 
-// logits [rows, classes]: where a uniform number falls among the cumulative weights. Rows draw one after the other.
+// logits [rows, classes]: the position of a uniform number among the cumulative weights. Rows draw in order.
 template <typename T>
 class SeededMultinomialKernel final : public Kernel {
  public:
@@ -323,7 +323,7 @@ class SeededMultinomialKernel final : public Kernel {
   }
 
  private:
-  // Classes whose logit is not finite are never drawn.
+  // Classes with a logit that is not finite are never drawn.
   double Accumulate(const T* logits, double* cumulative) const {
     T largest = std::numeric_limits<T>::lowest();
     for (int64_t c = 0; c < classes_; ++c)

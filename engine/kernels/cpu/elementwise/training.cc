@@ -1,5 +1,5 @@
-// Adaptive optimisers on variables where they lie: Adagrad, Adadelta, RMSProp, Adam, AdamW, Yogi. Each is one pass over
-// the variable, its slots and the gradient.
+// Adaptive optimisers on variables in place: Adagrad, Adadelta, RMSProp, Adam, AdamW, Yogi. Each is one pass over the
+// variable, its slots and the gradient.
 #include "engine/kernels/cpu/elementwise/training.h"
 
 #include <cmath>
@@ -20,8 +20,8 @@ namespace rivulet {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Products and sums are rounded apart (no fused multiply-add), and square roots and quotients are exact, so that every
-// CPU gives the same bits.
+// Products and sums are rounded separately (no fused multiply-add), and square roots and quotients are exact, so that
+// every CPU gives the same bits.
 
 // accum += g²; var −= lr · g / (√accum + epsilon)
 template <typename T>
@@ -61,8 +61,8 @@ HWY_INLINE void Adadelta(const OptimizerStep<T>& s) {
   });
 }
 
-// ms += (1 − rho) · (g² − ms); mom = momentum · mom + lr · g / √(ms + epsilon); var −= mom. Centred, ms gives way to
-// ms − mg² in the root, with mg += (1 − rho) · (g − mg).
+// ms += (1 − rho) · (g² − ms); mom = momentum · mom + lr · g / √(ms + epsilon); var −= mom. If centred, the root has ms
+// − mg² instead of ms, with mg += (1 − rho) · (g − mg).
 template <typename T, bool kCentered>
 HWY_INLINE void RmsProp(const OptimizerStep<T>& s) {
   const hn::ScalableTag<T> d;
@@ -191,7 +191,7 @@ class OptimizerKernel final : public Kernel, public PartUpdate {
   size_t variables_, scalars_, count_;
 };
 
-// Inputs are the scalars and, last, the gradient.
+// Inputs are the scalars, followed by the gradient.
 template <typename T, OptimizerRule kRule>
 StatusOr<Prepared> PrepareOptimizer(const NodeView& node, const KernelPolicy&) {
   const size_t scalars = node.inputs.size() - 1;

@@ -7,7 +7,7 @@ namespace rivulet {
 
 enum class OptimizerRule { kAdagrad, kAdagradV2, kAdadelta, kRmsProp, kCenteredRmsProp, kAdam, kAdamW, kYogi };
 
-// One update: the variable and its slots in the op's order, the op's scalars in the op's order, the gradient.
+// Operands of one update: the variable and its slots, the op's scalars, each in the op's order, and the gradient.
 template <typename T>
 struct OptimizerStep {
   OptimizerRule rule;

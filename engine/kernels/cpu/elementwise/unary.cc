@@ -1,4 +1,4 @@
-// Functions of each element, the gradients that TensorFlow has as ops, and half the sum of squares.
+// Functions of each element, the gradients that are ops in TensorFlow, and half the sum of squares.
 #include <cmath>
 
 #include "engine/base/math.h"
@@ -58,7 +58,7 @@ struct Floor {
   struct name {                                                                        \
     static T Apply(T x) { return static_cast<T>(math::name(static_cast<double>(x))); } \
   };
-// Of doubles; unary_transcendental.cc has those of floats.
+// For doubles; unary_transcendental.cc has those for floats.
 RIVULET_MATH_FUNCTION(Exp)
 RIVULET_MATH_FUNCTION(Log)
 RIVULET_MATH_FUNCTION(Log1p)
@@ -78,7 +78,7 @@ template <typename T>
 struct SoftplusGrad {
   static T Apply(T dy, T x) { return static_cast<T>(static_cast<double>(dy) * math::Sigmoid(static_cast<double>(x))); }
 };
-// Nothing arrives, nothing passes: the slope may be infinite there.
+// A zero gradient gives zero, even where the slope is infinite.
 template <typename T>
 struct SqrtGrad {
   static T Apply(T y, T dy) { return dy == T{0} ? T{0} : T{0.5} * dy / y; }

@@ -1,4 +1,4 @@
-// Ops that change variables where they lie: AssignAdd, AssignSub, plain SGD and momentum.
+// Ops that change variables in place: AssignAdd, AssignSub, plain SGD and momentum.
 #include "engine/program/kernel.h"
 #include "engine/program/part_update.h"
 
@@ -15,7 +15,7 @@ namespace rivulet {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Products and sums are rounded apart (no fused multiply-add), so that every CPU gives the same bits.
+// Products and sums are rounded separately (no fused multiply-add), so that every CPU gives the same bits.
 template <typename T>
 HWY_INLINE void GradientDescent(const T* from, T* variable, T alpha, const T* delta, size_t count) {
   const hn::ScalableTag<T> d;

@@ -1,4 +1,4 @@
-// TakeAlongAxis and ScatterAlongAxis: elements named one by one along an axis.
+// TakeAlongAxis and ScatterAlongAxis: elements selected individually along an axis.
 #include "engine/kernels/cpu/movement/copies.h"
 #include "engine/kernels/cpu/movement/scatter.h"
 #include "engine/kernels/cpu/strided/constant_input.h"
@@ -6,7 +6,7 @@
 namespace rivulet {
 namespace {
 
-// Walks over the indices (operand 0, without gaps) beside the tensor (operand 1), which does not move along the axis.
+// A walk over the indices (operand 0, without gaps) and the tensor (operand 1), whose position along the axis is fixed.
 struct AxisPlan {
   StridedWalk<2> walk;
   int64_t size = 0, stride = 0;  // of the tensor's axis
@@ -33,7 +33,7 @@ StatusOr<AxisPlan> PlanAxis(const NodeView& node) {
   return plan;
 }
 
-// f(position among the indices, offset in the tensor) for each index.
+// Calls f(position among the indices, offset in the tensor) for each index.
 template <typename F>
 Status ForEachIndex(const AxisPlan& plan, const IndexView& indices, F f) {
   Status status;

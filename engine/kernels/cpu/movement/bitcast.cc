@@ -1,4 +1,4 @@
-// Bytes as another type, and bits that are set.
+// Reinterpretation of bytes as another type, and counts of set bits.
 #include <bit>
 #include <cstring>
 

@@ -9,7 +9,7 @@ CopyAlgorithm ChooseCopy(const StridedWalk<2>& walk, size_t element_bytes) {
   constexpr int64_t kFewest = kTransposeTile / 4;
   if (walk.strides[1][last - 1] == 1 && walk.dims[last] >= kFewest && walk.dims[last - 1] >= kFewest)
     return CopyAlgorithm::kTransposeTiles;
-  // As long as the rows of heads: a copy of a fixed size takes an instruction or two each way, a call several times as
+  // Lengths of the rows of attention heads: a copy of fixed size takes a few instructions, a call several times as
   // long.
   const size_t bytes = static_cast<size_t>(walk.dims[last]) * element_bytes;
   const bool fixed = bytes == 16 || bytes == 32 || bytes == 64 || bytes == 128 || bytes == 256;

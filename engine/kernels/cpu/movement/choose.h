@@ -9,13 +9,13 @@ namespace rivulet {
 
 enum class CopyAlgorithm {
   kRows,            // row by row: memcpy, fill, or element by element
-  kBlocks,          // rows without gaps of one of a few lengths, by copies of a fixed size
-  kTransposeTiles,  // a matrix that is written by rows and read by columns, by tiles of a cache line each way
+  kBlocks,          // rows without gaps, of one of a few lengths, by copies of fixed size
+  kTransposeTiles,  // a matrix written by rows and read by columns, by tiles of a cache line in both directions
 };
 
 constexpr int64_t kTransposeTile = 16;  // rows and columns
 
-// Of a walk over output (0) and input (1), of elements of `element_bytes`.
+// For a walk over output (0) and input (1), of elements of `element_bytes`.
 CopyAlgorithm ChooseCopy(const StridedWalk<2>& walk, size_t element_bytes);
 
 }  // namespace rivulet

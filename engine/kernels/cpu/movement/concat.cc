@@ -1,4 +1,4 @@
-// Joins tensors along an axis and takes them apart again: strided copies.
+// Joins tensors along an axis and splits them again: strided copies.
 #include <algorithm>
 
 #include "engine/kernels/cpu/movement/copies.h"
@@ -83,7 +83,7 @@ StatusOr<Prepared> PrepareUnpack(const NodeView& node, const KernelPolicy&) {
   return PrepareCopies(node, std::move(copies));
 }
 
-// Where tensors of the given shapes (inputs 1, 2, …) begin when they are joined along axis input 0.
+// Offsets of tensors with the given shapes (inputs 1, 2, …) in their concatenation along the axis in input 0.
 template <typename T>
 class ConcatOffsetKernel final : public Kernel {
  public:

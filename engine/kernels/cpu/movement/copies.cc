@@ -12,7 +12,7 @@
 namespace rivulet {
 namespace {
 
-// `Word` has the size of an element; what it means does not matter here.
+// `Word` has the size of an element; the type does not matter.
 template <typename Word>
 class CopiesKernel final : public Kernel, public HasCopyPlan {
  public:
@@ -47,7 +47,7 @@ class CopiesKernel final : public Kernel, public HasCopyPlan {
   }
 
  private:
-  // In tiles of a cache line each way.
+  // In tiles of a cache line in both directions.
   static void Transposing(const StridedWalk<2>& walk, Word* to, const Word* from) {
     const auto last = static_cast<size_t>(walk.axes - 1);
     const int64_t rows = walk.dims[last - 1], columns = walk.dims[last];
@@ -116,7 +116,7 @@ class CopiesKernel final : public Kernel, public HasCopyPlan {
   }
 
   CopyPlan plan_;
-  std::vector<CopyAlgorithm> algorithms_;  // of its copies
+  std::vector<CopyAlgorithm> algorithms_;  // one per copy
   int64_t elements_;
 };
 

@@ -17,22 +17,22 @@ struct StridedCopy {
   StridedWalk<2> walk;  // operand 0: the output, 1: the input
 };
 
-// What a kernel of copies does: fills output 0 with zeros where `zero_first`, or with the scalar input `fill_input`
-// where that is not negative, then makes the copies in order.
+// The work of a kernel of copies: fills output 0 with zeros if `zero_first`, or with the scalar input `fill_input` if
+// that is not negative, then makes the copies in order.
 struct CopyPlan {
   std::vector<StridedCopy> copies;
   bool zero_first = false;
   int fill_input = -1;
 };
 
-// Of kernels that PrepareCopies made: other devices move the same elements.
+// Implemented by kernels from PrepareCopies: other devices move the same elements.
 class HasCopyPlan {
  public:
   virtual ~HasCopyPlan() = default;
   virtual const CopyPlan& plan() const = 0;
 };
 
-// The plan of a node's CPU kernel. UNIMPLEMENTED: that does more than copy; errors of its Prepare.
+// The plan of a node's CPU kernel. UNIMPLEMENTED: it does more than copy. Errors of its Prepare.
 StatusOr<CopyPlan> PlanCopies(const NodeView& node);
 
 // Adds a copy of `dims` elements. `to` and `from` are strides per axis. Errors as MakeWalk.

@@ -1,4 +1,4 @@
-// Elements chosen by index, and their way back.
+// Elements selected by index, and the reverse.
 #include <algorithm>
 #include <cstring>
 

@@ -1,19 +1,19 @@
-// GatherNd, ScatterNd and the TensorScatter ops: slices named by index vectors.
+// GatherNd, ScatterNd and the TensorScatter ops: slices selected by index vectors.
 #include "engine/kernels/cpu/movement/copies.h"
 #include "engine/kernels/cpu/movement/scatter.h"
 
 namespace rivulet {
 namespace {
 
-// Where the index vectors of [count, depth] point in a tensor of slices.
+// Mapping of index vectors [count, depth] to slices of a tensor.
 struct SlicePlan {
   std::vector<int64_t> dims, strides;  // of the first `depth` axes; strides count slices
-  int64_t count = 0;                   // index vectors
+  int64_t count = 0;                   // number of index vectors
   int64_t slice = 1;                   // elements of a slice
   int64_t elements = 0;                // of the whole tensor
   bool wide = false;
 
-  // The slice that vector `i` names. INVALID_ARGUMENT when it lies outside.
+  // The slice for vector `i`. INVALID_ARGUMENT: out of range.
   StatusOr<int64_t> At(const IndexView& indices, int64_t i) const {
     const auto depth = static_cast<int64_t>(dims.size());
     int64_t slice_index = 0;
@@ -67,7 +67,7 @@ StatusOr<Prepared> PrepareGatherNd(const NodeView& node, const KernelPolicy&) {
   return prepared;
 }
 
-// Starts from input `tensor`, or from zeros where that is negative.
+// Starts from input `tensor`, or from zeros if it is negative.
 template <ScatterOp kOp, typename T>
 class ScatterNdKernel final : public Kernel {
  public:

@@ -1,4 +1,4 @@
-// Colours, pieces and maps of NHWC images, with TensorFlow's float arithmetic.
+// Colours, crops and mappings of NHWC images, with TensorFlow's float arithmetic.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -127,7 +127,7 @@ StatusOr<Prepared> PrepareCrop(const NodeView& node, const KernelPolicy&) {
 
 enum class FillMode { kConstant, kNearest, kReflect, kWrap };
 
-// A place beyond [0, size) brought back into it, as the fill mode says; a constant's stays.
+// Maps a position outside [0, size) into it by the fill mode; for a constant fill it is unchanged.
 float Brought(FillMode fill, float at, int64_t size) {
   const float last = static_cast<float>(size - 1);
   switch (fill) {
@@ -215,7 +215,7 @@ StatusOr<Prepared> PrepareProjective(const NodeView& node, const KernelPolicy&) 
   });
 }
 
-// For each position of a result: where its weights begin in the source, and what they are.
+// For each position of a result: the start of its weights in the source, and the weights.
 struct PixelWeights {
   std::vector<int64_t> first;
   std::vector<std::vector<float>> weights;
@@ -238,7 +238,7 @@ PixelWeights AreaWeights(int64_t from, int64_t to, bool align_corners) {
         share = high > end ? scale : high - begin;
       else if (high > end)
         share = end - low;
-      // What lies beyond the source is its edge.
+      // Pixels outside the source repeat its edge.
       const auto at = static_cast<size_t>(std::clamp(j, int64_t{0}, from - 1) - all.first.back());
       if (weights.size() <= at) weights.resize(at + 1, 0);
       weights[at] += share / scale;
@@ -247,7 +247,7 @@ PixelWeights AreaWeights(int64_t from, int64_t to, bool align_corners) {
   return all;
 }
 
-// As jax.image and TensorFlow's scale_and_translate_op weigh pixels.
+// Pixel weights as in jax.image and TensorFlow's scale_and_translate_op.
 float ScaleKernel(const std::string& type, float x) {
   x = std::abs(x);
   const auto lanczos = [x](float radius) {
@@ -360,7 +360,7 @@ StatusOr<Prepared> PrepareScaleAndTranslate(const NodeView& node, const KernelPo
   });
 }
 
-// How a window lies on an axis.
+// Position of a window on an axis.
 struct PatchAxis {
   int64_t size = 0, stride = 1, rate = 1, before = 0;
   PatchAxis(int64_t from, int64_t to, int64_t window, int64_t stride_in, int64_t rate_in, bool same)

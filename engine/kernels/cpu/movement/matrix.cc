@@ -62,7 +62,7 @@ StatusOr<Prepared> PrepareBandPart(const NodeView& node, const KernelPolicy&) {
   return prepared;
 }
 
-// Strides of the diagonals inside the matrices of `matrices`.
+// Strides of the diagonals in the matrices of `matrices`.
 Ints DiagonalStrides(const Shape& matrices) {
   Ints strides = RowMajorStrides(matrices);
   const int64_t step = strides[strides.size() - 2] + strides.back();
@@ -98,7 +98,7 @@ StatusOr<Prepared> PrepareSetDiag(const NodeView& node, const KernelPolicy&) {
 
 constexpr int64_t kMaxDiagonals = 1 << 16;
 
-// Copies between the diagonals of `matrices` and rows of `band` (the last diagonal first), in either direction.
+// Adds copies between the diagonals of `matrices` and rows of `band` (the last diagonal first), in either direction.
 Status AddDiagonals(std::vector<StridedCopy>& copies, const NodeView& node, int k_input, int from,
                     const Shape& matrices, const Shape& diagonals, bool to_matrices) {
   RIVULET_ASSIGN_OR_RETURN(const Ints k, ConstantInput(node, k_input, "k"));

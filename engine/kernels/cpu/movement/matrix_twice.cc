@@ -1,4 +1,4 @@
-// Diagonals of tensors whose axes come twice.
+// Diagonals of tensors whose axes are repeated.
 #include "engine/kernels/cpu/movement/copies.h"
 
 namespace rivulet {

@@ -1,4 +1,4 @@
-// Optionals: tensor lists of one element or none.
+// Optionals: tensor lists with one element or none.
 #include <cstring>
 
 #include "engine/kernels/cpu/strided/elementwise.h"

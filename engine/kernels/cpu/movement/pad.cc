@@ -28,7 +28,7 @@ StatusOr<Prepared> PreparePadV2(const NodeView& node, const KernelPolicy&) {
   return PreparePadding(node, /*zero_first=*/false, 2);
 }
 
-// A region of the padded tensor and where it comes from; mirrored axes run backwards there.
+// A region of the padded tensor and its source; mirrored axes are traversed backwards there.
 struct Region {
   Ints dims, inner_strides;
   int64_t padded_offset = 0, inner_offset = 0;

@@ -1,5 +1,5 @@
-// Images of another size, NHWC. Where each row and column of the result comes from is worked out when the kernel is
-// prepared.
+// Resizing of NHWC images. The source of each row and column
+// of the result is computed when the kernel is prepared.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -14,14 +14,14 @@ struct Centers {
   bool align_corners = false, half_pixel = false;
   explicit Centers(const NodeView& node)
       : align_corners(node.attr<bool>("align_corners")), half_pixel(node.attr<bool>("half_pixel_centers")) {}
-  // In float, as TensorFlow computes it, so that the same pixel is nearest.
+  // In float, as in TensorFlow, so that the same pixel is nearest.
   float Scale(int64_t from, int64_t to) const {
     return align_corners && to > 1 ? static_cast<float>(from - 1) / static_cast<float>(to - 1)
                                    : static_cast<float>(from) / static_cast<float>(to);
   }
 };
 
-// For each position of the result, the nearest of the source.
+// For each position of the result, the nearest position of the source.
 std::vector<int64_t> Nearest(const Centers& centers, int64_t from, int64_t to) {
   const float scale = centers.Scale(from, to);
   std::vector<int64_t> source;
@@ -33,7 +33,7 @@ std::vector<int64_t> Nearest(const Centers& centers, int64_t from, int64_t to) {
   return source;
 }
 
-// For each position of the result, the two neighbours in the source and the share of the upper.
+// For each position of the result, its two neighbours in the source and the weight of the upper one.
 struct Between {
   int64_t lower = 0, upper = 0;
   float share = 0;
@@ -57,7 +57,7 @@ struct Images {
   int64_t Row(int64_t image, int64_t y) const { return (image * height + y) * width * channels; }
 };
 
-// Images and what they are resized to, and for each row and column of that where it comes from.
+// Sizes of images before and after, and the source of each row and column.
 template <typename Place>
 struct Grid {
   Images from, to;
@@ -100,7 +100,7 @@ StatusOr<Prepared> PrepareNearest(const NodeView& node, const KernelPolicy&) {
   return prepared;
 }
 
-// What is resized back: the gradients of the result, which gather where the images lay.
+// The gradient of resizing: gathers the gradients of the result by source position.
 template <typename T, typename Place>
 class ResizeGradKernel : public Kernel {
  protected:

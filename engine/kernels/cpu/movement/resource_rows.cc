@@ -1,4 +1,4 @@
-// Rows of a variable: read, changed, and moved against a sparse gradient.
+// Rows of a variable: reading, changing, and updating by a sparse gradient.
 #include <cmath>
 
 #include "engine/kernels/cpu/movement/copies.h"
@@ -8,10 +8,10 @@ namespace rivulet {
 namespace {
 
 struct Rows {
-  int64_t rows = 0, inner = 1, count = 0;  // of the variable; indices
+  int64_t rows = 0, inner = 1, count = 0;  // of the variable; number of indices
   bool wide = false;
 
-  // `lowest`: 0, or less where negative indices name no row.
+  // `lowest`: 0, or lower if negative indices mean no row.
   Status Check(const IndexView& indices, int64_t lowest = 0) const {
     for (int64_t i = 0; i < count; ++i)
       if (const int64_t row = indices[i]; row < lowest || row >= rows)
@@ -106,7 +106,7 @@ StatusOr<Prepared> PrepareResourceScatter(const NodeView& node, const KernelPoli
   return prepared;
 }
 
-// Each rule sees one row: of the variable, of the slot (nullptr where there is none), and of the summed gradient.
+// Each rule gets one row: of the variable, of the slot (nullptr if there is none), and of the summed gradient.
 template <typename T>
 struct Descent {
   static constexpr size_t kGradient = 1, kIndices = 2;

@@ -27,7 +27,7 @@ StatusOr<Prepared> PrepareReverse(const NodeView& node, const KernelPolicy&) {
   return PrepareCopies(node, std::move(copies));
 }
 
-// Each rolled axis falls into two parts, which change places.
+// Each rolled axis is split into two parts, which are swapped.
 StatusOr<Prepared> PrepareRoll(const NodeView& node, const KernelPolicy&) {
   RIVULET_ASSIGN_OR_RETURN(const Ints shifts, ConstantInput(node, 1, "the shift"));
   RIVULET_ASSIGN_OR_RETURN(const Ints axes, ConstantInput(node, 2, "the axis"));
@@ -69,7 +69,7 @@ StatusOr<Prepared> PrepareRoll(const NodeView& node, const KernelPolicy&) {
   return PrepareCopies(node, std::move(copies));
 }
 
-// The tensor as [outer, low, middle, high, inner], where low and high are the batch and the sequence.
+// The tensor as [outer, low, middle, high, inner], where low and high are the batch and the sequence axes.
 struct SequenceLayout {
   int64_t outer = 1, low = 1, middle = 1, high = 1;
   size_t inner_bytes = 0;

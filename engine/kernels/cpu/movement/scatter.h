@@ -8,7 +8,7 @@
 
 namespace rivulet {
 
-// Indices of type int32 or int64, told apart at run time: a branch per slice costs less than kernels per type.
+// Indices of type int32 or int64, distinguished at run time: a branch per slice costs less than a kernel per type.
 struct IndexView {
   const std::byte* data = nullptr;
   bool wide = false;
@@ -19,7 +19,7 @@ struct IndexView {
 
 enum class ScatterOp { kUpdate, kAdd, kSub, kMul, kMax, kMin };
 
-// to = to OP from, element by element; integers wrap around. NaN, once met by kMax or kMin, stays.
+// to = to OP from, element by element; integers wrap around. kMax and kMin keep NaN.
 template <ScatterOp kOp, typename T>
 void Combine(T* to, const T* from, int64_t count) {
   using Wrapping =

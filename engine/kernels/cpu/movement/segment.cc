@@ -1,4 +1,4 @@
-// Slices joined by the segment they belong to, in their order.
+// Slices combined by segment, in their order.
 #include <limits>
 
 #include "engine/kernels/cpu/movement/scatter.h"
@@ -7,7 +7,7 @@
 namespace rivulet {
 namespace {
 
-// What a segment without slices holds.
+// The value of a segment without slices.
 template <ScatterOp kOp, typename T>
 constexpr T Empty() {
   if (kOp == ScatterOp::kMul) return T{1};
@@ -28,7 +28,7 @@ struct Segments {
   }
 };
 
-// A segment sum is the gradient of chosen rows. Where plain descent follows, only these rows are touched.
+// A segment sum is the gradient of selected rows. If plain SGD follows, only these rows are accessed.
 class SegmentDescent final : public Kernel {
  public:
   explicit SegmentDescent(const Segments& segments) : s_(segments) {}

@@ -22,7 +22,7 @@ class FillKernel final : public Kernel {
   int64_t count_;
 };
 
-// A value that is known when the kernel is made.
+// A value that is known when the kernel is prepared.
 template <typename Word>
 class ValueKernel final : public Kernel {
  public:
@@ -76,7 +76,7 @@ class RangeKernel final : public Kernel {
     const T start = *InputOf<T>(context, 0), delta = *InputOf<T>(context, 2);
     T* out = OutputOf<T>(context, 0);
     if constexpr (std::is_integral_v<T>) {
-      // The values stay in range; i · delta alone need not.
+      // The values are in range, but i · delta may overflow.
       using Unsigned = std::make_unsigned_t<T>;
       for (int64_t i = 0; i < count_; ++i)
         out[i] = static_cast<T>(static_cast<Unsigned>(start) + static_cast<Unsigned>(i) * static_cast<Unsigned>(delta));
@@ -98,7 +98,7 @@ StatusOr<Prepared> PrepareRange(const NodeView& node, const KernelPolicy&) {
   return prepared;
 }
 
-// Each value from its index, and the last exactly stop.
+// Computes each value from its index; the last is exactly stop.
 template <typename T>
 class LinSpaceKernel final : public Kernel {
  public:

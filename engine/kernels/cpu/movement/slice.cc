@@ -10,7 +10,7 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-// Each axis of size d, taken m times, is a pair of axes [m, d] of which the first repeats.
+// Each axis of size d, repeated m times, is a pair of axes [m, d]; the first repeats.
 StatusOr<Prepared> PrepareTile(const NodeView& node, const KernelPolicy&) {
   const Shape &input = node.inputs[0].shape, &output = node.outputs[0].shape;
   const Ints from = RowMajorStrides(input), to = RowMajorStrides(output);
@@ -42,11 +42,11 @@ StatusOr<Prepared> PrepareSlice(const NodeView& node, const KernelPolicy&) {
 }
 
 struct StridedSlicePlan {
-  Ints dims, strides;  // of the larger tensor, per axis of it
+  Ints dims, strides;  // of the larger tensor, by axis
   int64_t offset = 0;
 };
 
-// `first` is the index of the input `begin`; end and strides follow it.
+// `first` is the index of the input `begin`; end and strides follow.
 StatusOr<StridedSlicePlan> PlanStridedSlice(const NodeView& node, const Shape& larger, int first) {
   RIVULET_ASSIGN_OR_RETURN(const Ints begin, ConstantInput(node, first, "begin"));
   RIVULET_ASSIGN_OR_RETURN(const Ints end, ConstantInput(node, first + 1, "end"));
@@ -54,7 +54,7 @@ StatusOr<StridedSlicePlan> PlanStridedSlice(const NodeView& node, const Shape& l
   RIVULET_ASSIGN_OR_RETURN(const auto geometry, ResolveStridedSlice(node.node.attrs(), larger, begin, end, strides));
   StridedSlicePlan plan{geometry.size, RowMajorStrides(larger), 0};
   plan.offset = OffsetOf(geometry.begin, plan.strides);
-  // A step beyond the tensor is taken by no second element, and must not overflow.
+  // A step larger than the tensor is never used by a second element, but must not overflow.
   for (size_t axis = 0; axis < plan.strides.size(); ++axis)
     plan.strides[axis] = plan.dims[axis] > 1 ? plan.strides[axis] * geometry.stride[axis] : 0;
   return plan;

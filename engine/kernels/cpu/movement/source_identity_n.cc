@@ -1,4 +1,4 @@
-// Several tensors passed on at once. Passes take the node out wherever nothing but its outputs is wanted.
+// Several tensors passed on at once. Passes remove the node if only its outputs are used.
 #include <cstring>
 
 #include "engine/kernels/cpu/strided/elementwise.h"

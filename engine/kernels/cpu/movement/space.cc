@@ -10,7 +10,7 @@ namespace {
 using Ints = std::vector<int64_t>;
 constexpr int64_t kMaxBlocks = 1 << 16;
 
-// The tensor of `larger` image size as [n, h, block, w, block, c] (or with c after n), permuted: one copy.
+// The larger image viewed as [n, h, block, w, block, c] (or with c after n), permuted: one copy.
 StatusOr<Prepared> PrepareDepth(const NodeView& node, bool to_depth) {
   const int64_t block = node.attr<int64_t>("block_size");
   const bool channels_first = node.attr<std::string>("data_format") == "NCHW";
@@ -43,7 +43,7 @@ StatusOr<Prepared> PrepareDepth(const NodeView& node, bool to_depth) {
   return PrepareCopies(node, std::move(copies));
 }
 
-// For each position in a block: the elements of `space` (padded) that a batch of `batched` holds.
+// For each position in a block: copies between the (padded) elements of `space` and their batch in `batched`.
 StatusOr<Prepared> PrepareBatch(const NodeView& node, bool to_batch) {
   RIVULET_ASSIGN_OR_RETURN(const Ints block, ConstantInput(node, 1, "block_shape"));
   RIVULET_ASSIGN_OR_RETURN(const Ints edges, ConstantInput(node, 2, to_batch ? "the paddings" : "the crops"));
@@ -63,10 +63,10 @@ StatusOr<Prepared> PrepareBatch(const NodeView& node, bool to_batch) {
       const size_t axis = i + 1;
       const int64_t within = rest % block[i];
       rest /= block[i];
-      // Element o of the batch is element o · block + within - before of space, where that exists.
+      // Element o of the batch is element o · block + within - before of space, if that exists.
       const int64_t shift = within - edges[2 * i], size = space.dim(static_cast<int>(axis));
       const int64_t first = shift < 0 ? (-shift + block[i] - 1) / block[i] : 0;
-      const int64_t last = size - shift <= 0 ? 0 : (size - shift - 1) / block[i] + 1;  // before which
+      const int64_t last = size - shift <= 0 ? 0 : (size - shift - 1) / block[i] + 1;  // exclusive upper bound
       const int64_t end = std::min(last, batched.dim(static_cast<int>(axis)));
       dims[axis] = std::max<int64_t>(0, end - first);
       in_space[axis] = s[axis] * block[i];

@@ -1,4 +1,4 @@
-// Sparse matrices, and rows joined by segments that ascend.
+// Sparse matrices, and reductions of rows by ascending segments.
 #include <algorithm>
 #include <cmath>
 
@@ -18,7 +18,7 @@ int64_t IndexAt(const KernelContext& c, size_t input, bool wide, int64_t i) {
 template <typename Word>
 StatusOr<Prepared> MakeSparseToDense(const NodeView& node) {
   const Shape &places = node.inputs[0].shape, &output = node.outputs[0].shape;
-  // One place may be a scalar, and a list of places in a vector a vector.
+  // One place may be a scalar, and a list of places in a vector may be a vector.
   const int64_t count = places.rank() == 0 ? 1 : places.dim(0), depth = places.rank() == 2 ? places.dim(1) : 1;
   const int64_t values = node.inputs[2].shape.elements();
   if (depth != output.rank())
@@ -99,7 +99,7 @@ T Joined(Join join, T a, T b) {
   }
 }
 
-// Rows of `data`, or those that `indices` choose, joined by ids (the last input). The first row of a segment starts it.
+// Reduces rows of `data`, or those in `indices`, by ids (the last input). A segment starts with its first row.
 template <typename T, Join kJoin>
 StatusOr<Prepared> PrepareSegments(const NodeView& node, const KernelPolicy&) {
   const Shape& data = node.inputs[0].shape;

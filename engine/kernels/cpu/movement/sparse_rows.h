@@ -1,5 +1,5 @@
-// Sparse gradients: rows of a table with their indices, several of which may name one row. An update with them changes
-// these rows as the dense gradient (UnsortedSegmentSum) would, with the same bits, and does not touch the others.
+// Sparse gradients: rows of a table with their indices, which may be repeated. An update with them changes these rows
+// as the dense gradient (UnsortedSegmentSum) would, with the same bits, and does not access the others.
 #pragma once
 
 #include <algorithm>
@@ -14,15 +14,15 @@ struct RowPosition {
   int64_t position;
 };
 
-// What ForEachDistinctRow needs for `count` rows of `inner` elements.
+// Scratch of ForEachDistinctRow for `count` rows of `inner` elements.
 template <typename T>
 size_t DistinctRowsScratch(int64_t count, int64_t inner) {
   return RoundUp64(static_cast<size_t>(count) * sizeof(RowPosition)) +
          RoundUp64(static_cast<size_t>(inner) * sizeof(T));
 }
 
-// f(row, sum) for each row that `indices` name, rows ascending; sum[inner] adds the gradients of that row to 0 in their
-// order. Negative indices name none. Indices were checked.
+// Calls f(row, sum) for each row in `indices`, ascending; sum[inner] adds the gradients of that row to 0 in their
+// order. Negative indices are skipped. Indices must be valid.
 template <typename T, typename F>
 void ForEachDistinctRow(const IndexView& indices, int64_t count, const T* gradients, int64_t inner, std::byte* scratch,
                         F f) {
@@ -43,7 +43,7 @@ void ForEachDistinctRow(const IndexView& indices, int64_t count, const T* gradie
   }
 }
 
-// row -= rate · gradient, product and difference rounded apart, as ResourceApplyGradientDescent does.
+// row -= rate · gradient, with product and difference rounded separately, as in ResourceApplyGradientDescent.
 template <typename T>
 void DescendRow(T* row, T rate, const T* gradient, int64_t count) {
 #pragma GCC ivdep

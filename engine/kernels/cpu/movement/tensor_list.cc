@@ -1,4 +1,4 @@
-// Tensor lists: handles in, handles out; the elements lie in the run's store (program/tensor_list.h).
+// Tensor lists: inputs and outputs are handles; elements are in the run's store (program/tensor_list.h).
 #include "engine/program/tensor_list.h"
 
 #include <cstring>
@@ -14,7 +14,7 @@ namespace {
 using List = TensorList;
 using Store = TensorListStore;
 
-// One row of `tensor`: its bytes, and how many there are.
+// Bytes of one row of `tensor`, and the number of rows.
 size_t RowBytes(const TensorSpec& tensor) {
   size_t bytes = SizeOf(tensor.dtype);
   for (int axis = 1; axis < tensor.shape.rank(); ++axis) bytes *= static_cast<size_t>(tensor.shape.dim(axis));
@@ -31,7 +31,7 @@ Status OutOfRange(int64_t index, const List* list) {
   return InvalidArgument("element {} was asked for, but the list has {}", index, Store::Length(list));
 }
 
-// Copies element `index` to `to`: zeros where it was never set.
+// Copies element `index` to `to`: zeros if it was never set.
 Status CopyElement(const List* list, int64_t index, DType dtype, size_t bytes, std::byte* to) {
   const std::byte* element = Store::Get(list, index);
   if (element == nullptr) {
@@ -45,8 +45,8 @@ Status CopyElement(const List* list, int64_t index, DType dtype, size_t bytes, s
   return {};
 }
 
-// `list` with element `index`, which it may have to grow for, copied from `from`. The empty list of handle 0 becomes
-// one.
+// Returns `list` with element `index` copied from `from`; the list may have to grow. The empty list with handle 0
+// becomes a real one.
 StatusOr<const List*> PutElement(Store& store, const List* list, int64_t index, bool grow, DType dtype, size_t bytes,
                                  const std::byte* from) {
   if (list == nullptr) {
@@ -168,7 +168,7 @@ StatusOr<Prepared> PrepareResize(const NodeView&, const KernelPolicy&) {
   });
 }
 
-// TensorListStack, and TensorListConcatV2, whose elements lie one after another likewise.
+// TensorListStack, and TensorListConcatV2, which also stores elements consecutively.
 StatusOr<Prepared> PrepareStack(const NodeView& node, const KernelPolicy&) {
   const DType dtype = node.attr<DType>("element_dtype");
   const bool joins = node.node.type() == "TensorListConcatV2";
@@ -193,13 +193,13 @@ StatusOr<Prepared> PrepareStack(const NodeView& node, const KernelPolicy&) {
   });
 }
 
-// The rows of input 0, or pieces of several rows, one after another.
+// Elements from the rows of input 0, or pieces of several rows.
 StatusOr<Prepared> PrepareFromTensor(const NodeView& node, const KernelPolicy&) {
   const DType dtype = node.attr<DType>("element_dtype");
   size_t bytes = RowBytes(node.inputs[0]);
   int64_t count = node.inputs[0].shape.dim(0);
   const bool splits = node.node.type() == "TensorListSplit";
-  int64_t rows = 1;  // of a piece
+  int64_t rows = 1;  // rows per piece
   if (splits) {
     const int64_t pieces = node.inputs[2].shape.dim(0);
     rows = pieces > 0 ? count / pieces : 0;
@@ -256,7 +256,7 @@ StatusOr<Prepared> PrepareListScatter(const NodeView& node, const KernelPolicy&)
       grow = length < 0;
       RIVULET_ASSIGN_OR_RETURN(list, store.Create(dtype, std::max<int64_t>(length, 0)));
     }
-    if (grow) {  // at once: each step would copy the table
+    if (grow) {  // at once: growing step by step would copy the table each time
       int64_t length = Store::Length(list);
       for (int64_t i = 0; i < count; ++i)
         length =
@@ -313,7 +313,7 @@ void AddElements(const std::byte* a, const std::byte* b, size_t bytes, std::byte
   for (size_t i = 0; i < bytes / sizeof(T); ++i) out[i] = static_cast<T>(x[i] + y[i]);
 }
 
-// Lists of lists go down so far; a graph from outside could nest them without end.
+// Limit of nested lists; an untrusted graph could nest them without end.
 constexpr int kDeepest = 16;
 
 StatusOr<const List*> AddLists(Store& store, const List* a, const List* b, int depth = 0) {

@@ -1,4 +1,4 @@
-// The index vectors of non-zero elements. How many there are was known when the program was compiled.
+// The index vectors of non-zero elements. Their number was known when the program was compiled.
 #include "engine/kernels/cpu/movement/copies.h"
 #include "engine/kernels/cpu/strided/elementwise.h"
 #include "engine/tensor/float16.h"
@@ -6,7 +6,7 @@
 namespace rivulet {
 namespace {
 
-// `mask` takes away the bits that do not matter: the sign of a float.
+// `mask` removes bits that do not matter: the sign of a float.
 template <typename Word>
 class WhereKernel final : public Kernel {
  public:

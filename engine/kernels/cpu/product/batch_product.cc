@@ -18,7 +18,7 @@ T AddProduct(T sum, T x, T y) {
   return static_cast<T>(static_cast<Wrapping<T>>(sum) + static_cast<Wrapping<T>>(x) * static_cast<Wrapping<T>>(y));
 }
 
-// The dot of two vectors in 16 lanes that are joined as a tree; y is contiguous.
+// The dot product of two vectors in 16 lanes that are joined as a tree; y is contiguous.
 template <typename T>
 T SingleDot(const T* x, int64_t x_stride, const T* y, int64_t count) {
   constexpr int64_t kLanes = 16;

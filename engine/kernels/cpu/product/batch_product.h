@@ -9,8 +9,8 @@
 
 namespace rivulet {
 
-// C[m,n] = op(A)·op(B); B and C are row-major without gaps. Immutable once made. T is float, double, int32_t or
-// int64_t; integers wrap around.
+// C[m,n] = op(A)·op(B); B and C are row-major without gaps. Immutable. T is float, double, int32_t or int64_t; integers
+// wrap around.
 template <typename T>
 class BatchProduct {
  public:
@@ -18,7 +18,7 @@ class BatchProduct {
 
   size_t scratch_bytes() const { return scratch_bytes_; }
   const char* implementation() const { return implementation_; }
-  // What the instance keeps for Run; often nullptr.
+  // State that an instance keeps for Run; often nullptr.
   std::unique_ptr<KernelState> NewState() const { return library_ == nullptr ? nullptr : library_->NewState(); }
   Status Run(const T* a, const T* b, T* c, std::byte* scratch, KernelState* state) const;
 

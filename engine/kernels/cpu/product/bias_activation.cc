@@ -20,7 +20,7 @@ HWY_INLINE void Rows(T* c, const T* bias, int64_t rows, int64_t channels) {
   for (int64_t row = 0; row < rows; ++row, c += channels) {
     ForEachVector(d, static_cast<size_t>(channels), [&](auto load, auto store) HWY_ATTR {
       auto x = hn::Add(load(c), load(bias));
-      // NaN stays NaN, as in Relu: it is not below zero, nor above six.
+      // NaN stays NaN, as in Relu: it is neither below zero nor above six.
       if constexpr (kActivation != FusedActivation::kNone) x = hn::IfThenZeroElse(hn::Lt(x, hn::Zero(d)), x);
       if constexpr (kActivation == FusedActivation::kRelu6) {
         const auto six = hn::Set(d, T{6});

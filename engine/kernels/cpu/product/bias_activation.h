@@ -1,5 +1,5 @@
-// Bias and activation that a product applies to its result. The bits are those of BiasAdd, Relu and Relu6 one after the
-// other.
+// Bias and activation that a product applies to its result.
+// The bits are those of separate BiasAdd, Relu and Relu6.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@ namespace rivulet {
 
 enum class FusedActivation { kNone, kRelu, kRelu6 };
 
-// From the attribute fused_ops, with `biases` inputs after the product's two. INVALID_ARGUMENT: a sequence that no
-// kernel has.
+// Parses the attribute fused_ops, with `biases` inputs after the product's two. INVALID_ARGUMENT: a sequence without a
+// kernel.
 StatusOr<FusedActivation> ParseFusedOps(const std::vector<std::string>& fused_ops, size_t biases);
 
-// c[rows, channels] in place; `bias` has `channels` elements.
+// Updates c[rows, channels] in place; `bias` has `channels` elements.
 template <typename T>
 void AddBiasAndActivate(T* c, const T* bias, FusedActivation activation, int64_t rows, int64_t channels);
 

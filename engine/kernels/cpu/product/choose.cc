@@ -12,9 +12,9 @@ namespace {
 constexpr int64_t kSmallRows = 16;   // of C, for A·B and A·Bᵀ: a batch
 constexpr int64_t kFewColumns = 12;  // of C, for A·Bᵀ: an embedding's gradient
 
-// What a product takes, in nanoseconds of the processor that this was fitted to (a Xeon at 3.3 GHz); only the ratio
-// counts. Whole tiles are multiplied; each factor is taken apart, which small products pay most for; results are read
-// and written once for every 64 terms, and where their last tile is not full by way of a copy.
+// Estimated time of a product, in nanoseconds of the processor of the fit (a Xeon at 3.3 GHz); only the ratio matters.
+// Whole tiles are multiplied; each factor is split, which dominates in small products; results are read and written
+// once for every 64 terms, and through a copy if their last tile is not full.
 double SplitTime(const MatrixProduct& p) {
   const auto blocks = [](int64_t count, int64_t of) { return static_cast<double>((count + of - 1) / of); };
   const double pairs = blocks(p.k, 32), chunks = blocks(p.k, 64), m = static_cast<double>(p.m),
@@ -24,10 +24,10 @@ double SplitTime(const MatrixProduct& p) {
          20 * copied_rows * chunks;
 }
 
-// oneDNN's vectors: 165 GFLOP/s where factors are near and lie as they are read, 110 where A is turned.
+// oneDNN's vectors: 165 GFLOP/s if factors are in the cache in reading order, 110 if A is transposed.
 double LibraryTime(const MatrixProduct& p) { return p.flops() / (p.transpose_a ? 110 : 165); }
 
-// Whether RunSplitProduct (split_product.h) is there and faster than a library's product of vectors.
+// Whether RunSplitProduct (split_product.h) is available and faster than a library's vector product.
 bool PaysToSplit(const MatrixProduct& p) {
   constexpr double kGain = 0.75;
   return std::min({p.m, p.n, p.k}) >= 16 && SplitTime(p) < kGain * LibraryTime(p) && HasTiles();
@@ -65,7 +65,7 @@ template ProductAlgorithm ChooseProduct<float>(const MatrixProduct&, const Kerne
 template ProductAlgorithm ChooseProduct<double>(const MatrixProduct&, const KernelPolicy&);
 
 BFloat16Algorithm ChooseBFloat16Product(const MatrixProduct& p, bool fused, const KernelPolicy& policy) {
-  // Below, a call of the library costs more than it saves.
+  // Below this, a library call costs more than it saves.
   constexpr double kLibraryFlops = 2.0 * 64 * 64 * 64;
   if (policy.portable) return BFloat16Algorithm::kFloat32;
   if (!p.transpose_a && p.m > 0 && p.m <= kMaxTileBatch && p.n > 0 && p.k > 0 && HasTiles()) {
@@ -76,7 +76,7 @@ BFloat16Algorithm ChooseBFloat16Product(const MatrixProduct& p, bool fused, cons
 }
 
 BatchAlgorithm ChooseOwnBatchProduct(const ProductShape& s) {
-  constexpr int64_t kDotRows = 16;   // up to so many rows read a transposed B as it lies, where sums are long
+  constexpr int64_t kDotRows = 16;   // up to so many rows use a transposed B directly, if sums are long
   constexpr int64_t kDotDepth = 32;  // beyond this depth
   if (!s.b_transposed) return BatchAlgorithm::kPanel;
   return s.has_rows() && s.m <= kDotRows && s.k > kDotDepth ? BatchAlgorithm::kDot
@@ -99,11 +99,11 @@ template BatchAlgorithm ChooseBatchProduct<double>(const ProductShape&, const Ke
 template BatchAlgorithm ChooseBatchProduct<int32_t>(const ProductShape&, const KernelPolicy&);
 template BatchAlgorithm ChooseBatchProduct<int64_t>(const ProductShape&, const KernelPolicy&);
 
-// Products: the gain of each is about an eighth of the copy.
+// Number of products: the gain of each is about an eighth of the copy.
 bool PaysToPackFactor(int64_t products) { return products >= 8; }
 
-// The matrix unit takes as long for one row as for eight, and reads half as much again; its start-up is made up for by
-// some 2^14 elements.
+// The matrix unit takes as long for one row as for eight, and reads half as much again; some 2^14 elements compensate
+// for its start-up.
 bool PaysToSplitFactor(int64_t n, int64_t k, int64_t rows, int64_t products) {
   constexpr int64_t kFewestRows = 8, kShortestSide = 32, kFewestElements = int64_t{1} << 16;
   return PaysToPackFactor(products) && rows >= kFewestRows && n * k >= kFewestElements &&

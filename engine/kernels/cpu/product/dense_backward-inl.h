@@ -1,7 +1,7 @@
-// A dense layer's backward pass with each weight in registers once. There the weight enters the input gradient's sums,
-// and its gradient, computed from the same vectors of dy, updates it. Two separate walks, one for the sums and one for
-// the updates, reach half of the machine's peak. Each element that they load serves few products, and a gradient of at
-// most ten products takes as long to start and finish as to sum. Included per target.
+// A dense layer's backward pass that loads each weight into registers once. There the weight is added to the input
+// gradient's sums, and its gradient, computed from the same vectors of dy, updates it. Two separate passes, one for the
+// sums and one for the updates, reach half of the machine's peak. Each element that they load serves few products, and
+// a gradient of at most ten products takes as long to start and finish as to sum. Included per target.
 #include <algorithm>
 #include <cstdint>
 #include <type_traits>
@@ -22,27 +22,27 @@ namespace rivulet {
 namespace HWY_NAMESPACE {
 
 // Two rows of weights by ten of dy are 20 vectors of sums, and with four vectors of weights and four of their gradients
-// at a time there are 30 of AVX-512's 32 registers in use: nobody else has them.
+// at a time, 30 of AVX-512's 32 registers are in use.
 #define RIVULET_DENSE_IN_REGISTERS (HWY_TARGET <= HWY_AVX3)
 
 #if RIVULET_DENSE_IN_REGISTERS
-constexpr int kDenseBatch = 10;  // the most rows of dy
-// Rows of weights whose sums wait in memory until all columns are added, and columns of dy that they take one after the
-// other: both stay in the nearest cache.
+constexpr int kDenseBatch = 10;  // maximum rows of dy
+// Rows of weights whose sums are in memory until all columns are added, and columns of dy per step: both stay in the
+// nearest cache.
 constexpr int64_t kDenseGroup = 16, kDenseColumns = 512;
 
 struct DenseRows {
-  // Each row has `out` elements; these are the first columns.
+  // Each row has `out` elements; the pointers are to the first columns.
   const float* dy;
-  const float* from;  // the weights of before
-  float* to;          // and after
+  const float* from;  // old weights
+  float* to;          // new weights
   int64_t out;
   float rate;
-  int64_t ahead;  // elements of `from` ahead of the current ones to bring near, 0 for none
+  int64_t ahead;  // prefetch distance in elements of `from`, 0 for none
 };
 
-// Of R rows of weights and B of dy: sums[row of weights][row of dy] += dy · from, each a vector of lanes, and
-// to = from - rate · Σ x · dy, where x[row of dy][row of weights].
+// For R rows of weights and B of dy: sums[row of weights][row of dy] += dy · from, each a vector of lanes, and to =
+// from - rate · Σ x · dy, where x[row of dy][row of weights].
 template <int R, int B>
 HWY_INLINE void DenseColumns(const DenseRows& s, const float* HWY_RESTRICT x, int64_t columns, bool first,
                              float* HWY_RESTRICT sums) {
@@ -54,7 +54,7 @@ HWY_INLINE void DenseColumns(const DenseRows& s, const float* HWY_RESTRICT x, in
     RIVULET_UNROLL
     for (int b = 0; b < B; ++b) sum[r][b] = first ? hn::Zero(d) : hn::Load(d, sums + (r * B + b) * lanes);
   }
-  // `vectors` of columns at a time: a gradient is a chain of B sums, and so there are as many chains side by side.
+  // Processes `vectors` of columns at a time: a gradient is a chain of B sums, so there are as many parallel chains.
   const auto step = [&](int64_t i, auto vectors, auto load, auto store) HWY_ATTR __attribute__((always_inline)) {
     constexpr int kVectors = decltype(vectors)::value;
     V weight[R][kVectors], gradient[R][kVectors];
@@ -134,7 +134,7 @@ HWY_INLINE void DenseBackwardInRegisters(const float* x, const float* dy, float 
   const DenseGroupFn group = DenseGroupFor(batch, std::make_integer_sequence<int, kDenseBatch>());
   for (int64_t row = 0; row < in; row += kDenseGroup) {
     const int64_t rows = std::min(kDenseGroup, in - row), count = rows * batch;
-    // x as the rows' pairs read it: [pair][row of dy][row of the pair], a last row by itself.
+    // x in the order of the row pairs: [pair][row of dy][row of the pair]; a last odd row is alone.
     for (int64_t r = 0; r < rows; ++r) {
       const int64_t pair = r / 2 * 2, width = std::min<int64_t>(2, rows - pair);
       for (int64_t b = 0; b < batch; ++b) of_rows[pair * batch + b * width + r % 2] = x[b * in + row + r];

@@ -5,7 +5,7 @@
 
 namespace rivulet {
 
-// The matrices of a batch: how many, and of which size.
+// The matrices of a batch: their number and size.
 struct Matrices {
   int64_t count = 1, rows = 0, columns = 0;
   explicit Matrices(const Shape& shape) {
@@ -39,7 +39,7 @@ inline void SetIdentity(const DenseMatrix& a) {
     for (int64_t j = 0; j < a.columns; ++j) a(i, j) = i == j ? 1 : 0;
 }
 
-// A matrix, and the order of its rows.
+// Scratch for a matrix, and the order of its rows.
 inline size_t FactorScratch(int64_t n, int64_t more) {
   return static_cast<size_t>(n * n + more) * sizeof(double) + static_cast<size_t>(n) * sizeof(int64_t);
 }

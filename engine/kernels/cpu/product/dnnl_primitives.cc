@@ -11,7 +11,7 @@ const dnnl::engine& Engine() {
 
 namespace {
 
-// The library's argument objects of one instance, whose handles are moved when addresses change.
+// The library's argument objects of one instance, whose handles are updated when addresses change.
 class DnnlState final : public KernelState {
  public:
   DnnlState(const std::vector<DnnlPlace>& places, const std::vector<Execution>& executions) : stream_(Engine()) {
@@ -84,9 +84,9 @@ Prepared Builder::Build(const std::string& implementation, double flops) && {
 
 Type TypeOf(DType dtype) { return dtype == DType::kBFloat16 ? Type::bf16 : Type::f32; }
 
-// The table of CPU kinds. bfloat16 pays where the matrix unit multiplies it (AMX), and where the vector instructions
-// that do so run at full rate: AMD's. Intel's cores without AMX take longer than for float32, and without any such
-// instruction the library converts element by element.
+// The table of CPU kinds. bfloat16 is fast where the matrix unit multiplies it (AMX), and where vector instructions for
+// it run at full rate: AMD's. Intel's cores without AMX are slower than for float32, and without any such instruction
+// the library converts element by element.
 bool IsSlow(const std::string& implementation, DType dtype) {
   if (Contains(implementation, "ref")) return true;
   if (dtype == DType::kFloat32 || Contains(implementation, "amx")) return false;

@@ -1,5 +1,5 @@
 // A kernel that is a sequence of oneDNN primitives, with the tensors and scratch memory that each reads and writes.
-// Prepared once and shared by all threads. The one header that includes oneDNN, for dnnl_product.cc and
+// Prepared once and shared by all threads. The only header that includes oneDNN, for dnnl_product.cc and
 // dnnl_convolution.cc.
 #pragma once
 
@@ -19,17 +19,17 @@ using Type = memory::data_type;
 
 const dnnl::engine& Engine();
 
-// One execution of a primitive: which memory goes to which argument.
+// One execution of a primitive: the memory for each argument.
 struct Argument {
   int name;      // DNNL_ARG_…
-  size_t place;  // index into the kernel's memories
+  size_t place;  // index in the kernel's memories
 };
 struct Execution {
   dnnl::primitive primitive;
   std::vector<Argument> arguments;
 };
 
-// Where a memory's bytes are in a run.
+// Place of a memory's bytes in a run.
 struct DnnlPlace {
   enum class From { kInput, kOutput, kScratch };
   memory::desc desc;
@@ -57,7 +57,7 @@ class Builder {
     if (scratchpad.get_size() > 0) arguments.push_back({DNNL_ARG_SCRATCHPAD, Scratch(scratchpad)});
     executions_.push_back({Primitive(descriptor), std::move(arguments)});
   }
-  // `place` as `wanted`: itself, or a copy in scratch.
+  // `place` in the layout `wanted`: itself, or a copy in scratch.
   size_t Reordered(size_t place, const memory::desc& wanted) {
     if (places_[place].desc == wanted) return place;
     const size_t copy = Scratch(wanted);
@@ -85,7 +85,7 @@ class Builder {
 // kBFloat16 or kFloat32.
 Type TypeOf(DType dtype);
 
-// Whether the implementation that the library chose, by its name, is slower than ours or than float32.
+// Returns true if the implementation chosen by the library, by its name, is slower than Rivulet's or than float32.
 bool IsSlow(const std::string& implementation, DType dtype);
 
 }  // namespace rivulet::onednn

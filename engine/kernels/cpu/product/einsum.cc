@@ -1,6 +1,6 @@
-// Einsum. When it is prepared the equation becomes a list of steps: a label that only one operand has is summed first;
-// then pairs are contracted, in the order of least cost, each as a batch of matrix products (or element by element
-// where nothing is summed). Operands are read where they lie if their strides allow it, and packed otherwise.
+// Einsum. When it is prepared, the equation becomes a list of steps: a label in only one operand is summed first; then
+// pairs are contracted, in the order of least cost, each as a batch of matrix products (or element by element if
+// nothing is summed). Operands are read in place if their strides allow it, and packed otherwise.
 #include "engine/ops/einsum.h"
 
 #include <algorithm>
@@ -17,12 +17,12 @@ namespace rivulet {
 namespace {
 
 using Labels = std::vector<int>;
-constexpr size_t kExhaustiveOperands = 5;  // up to so many, all orders are compared
+constexpr size_t kExhaustiveOperands = 5;  // for at most so many, all orders are compared
 
 struct Place {
   enum class Base { kInput, kScratch, kOutput };
   Base base = Base::kInput;
-  size_t at = 0;  // index of the input, or bytes
+  size_t at = 0;  // index of the input, or byte offset
   std::byte* In(const KernelContext& context) const {
     if (base == Base::kInput) return context.inputs[at];
     return base == Base::kOutput ? context.outputs[0] : context.scratch + at;
@@ -100,7 +100,7 @@ void MultiplyRow(const std::byte* x, int64_t sa, const std::byte* y, int64_t sb,
   }
 }
 
-// What planner and kernel need to know of a type.
+// Facts about an element type for planner and kernel.
 struct ElementType {
   size_t size;
   const ReductionLoops& (*sums)();
@@ -117,12 +117,12 @@ constexpr ElementType kElementType = {
       return std::make_shared<ProductOf<T>>(shape, policy);
     }};
 
-// A tensor as labelled axes with strides; each label once.
+// A tensor as labelled axes with strides; labels are distinct.
 struct Term {
   Place place;
   Labels labels;
   std::vector<int64_t> strides;
-  int64_t StrideOf(int label) const {  // 0 for one that it lacks
+  int64_t StrideOf(int label) const {  // 0 for a missing label
     const auto found = std::find(labels.begin(), labels.end(), label);
     return found == labels.end() ? 0 : strides[static_cast<size_t>(found - labels.begin())];
   }
@@ -133,15 +133,15 @@ struct Step {
   enum class Kind { kCopy, kSum, kMultiply, kProduct };
   Kind kind = Kind::kCopy;
   Place from, second, to;
-  size_t clear_bytes = 0;  // of the result, zeroed first
+  size_t clear_bytes = 0;  // of the result, which is zeroed first
   StridedWalk<2> copy;
   ReductionPlan sum;
-  StridedWalk<3> walk;  // of a multiplication's elements, or of a product's matrices: result, from, second
+  StridedWalk<3> walk;  // over the elements of a multiplication, or the matrices of a product: result, from, second
   std::shared_ptr<const Product> product;
-  size_t scratch = 0;  // where the product's begins
+  size_t scratch = 0;  // offset of the product's scratch
 };
 
-// One state per product.
+// One KernelState per product.
 class EinsumState final : public KernelState {
  public:
   std::vector<std::unique_ptr<KernelState>> steps;
@@ -206,8 +206,8 @@ class EinsumKernel final : public Kernel {
   const ElementType& type_;
 };
 
-// Which terms to contract next, given all labels of each: pairs of indices into a list from which both go and to whose
-// end the result comes.
+// Finds the order of contractions, given all labels of each term: pairs of indices into a list, from which both are
+// removed and to whose end the result is appended.
 class OrderSearch {
  public:
   OrderSearch(const std::vector<int64_t>& sizes, const Labels& output) : sizes_(sizes), output_(output) {}
@@ -224,7 +224,7 @@ class OrderSearch {
       double least = std::numeric_limits<double>::infinity();
       for (size_t i = 0; i < terms.size(); ++i) {
         for (size_t j = i + 1; j < terms.size(); ++j) {
-          // What the result takes more than its parts, then what it costs.
+          // First the growth of memory, then the cost.
           const double growth = Elements(Result(terms, i, j)) - Elements(terms[i]) - Elements(terms[j]);
           const double cost = growth + 1e-3 * Cost(terms, i, j);
           if (cost < least) {
@@ -273,7 +273,7 @@ class OrderSearch {
     return after;
   }
   void Exhaust(const std::vector<Labels>& terms, double cost) {
-    if (cost >= best_cost_) return;  // the first of equals stays
+    if (cost >= best_cost_) return;  // the first of equals is kept
     if (terms.size() <= 1) {
       best_cost_ = cost;
       best_ = current_;
@@ -308,12 +308,12 @@ class Planner {
     prepared.implementation = "einsum";
     const size_t output_bytes = static_cast<size_t>(node_.outputs[0].shape.elements()) * type_.size;
     const bool empty = std::any_of(sizes_.begin(), sizes_.end(), [](int64_t size) { return size == 0; });
-    if (empty) {  // sums of nothing
+    if (empty) {  // sums over no elements
       if (output_bytes > 0) {
         Step zeros;
         zeros.to.base = Place::Base::kOutput;
         zeros.clear_bytes = output_bytes;
-        zeros.copy.axes = 1;  // of no elements
+        zeros.copy.axes = 1;  // without elements
         steps_.push_back(std::move(zeros));
       }
     } else {
@@ -331,8 +331,8 @@ class Planner {
  private:
   int64_t SizeOf(int label) const { return sizes_[static_cast<size_t>(label)]; }
 
-  // Axes of size 1 are left out: those of a label that is larger are thereby repeated. A label that stands twice walks
-  // along both axes at once.
+  // Axes of size 1 are omitted, which broadcasts them for larger
+  // labels. A repeated label traverses both axes at once.
   Term Read(size_t input, const Labels& axes) const {
     Term term;
     term.place.at = input;
@@ -371,7 +371,7 @@ class Planner {
     return place;
   }
 
-  // A term of these labels, row-major in scratch memory.
+  // A term with these labels, row-major in scratch memory.
   StatusOr<Term> NewTerm(Labels labels) {
     Term term;
     RIVULET_ASSIGN_OR_RETURN(const int64_t elements, Elements(labels));
@@ -408,7 +408,7 @@ class Planner {
     return CopyToOutput(last, output_bytes);
   }
 
-  // Whether every label stands once in the output, so that a step can write it directly.
+  // Whether labels in the output are distinct, so that a step can write it directly.
   bool PlainOutput() const {
     Labels sorted = output_;
     std::sort(sorted.begin(), sorted.end());
@@ -416,7 +416,7 @@ class Planner {
   }
 
   Status CopyToOutput(const Term& term, size_t output_bytes) {
-    Term out;  // labels that repeat share an axis along the diagonal
+    Term out;  // repeated labels share an axis along the diagonal
     const std::vector<int64_t> strides = RowMajor(output_);
     for (size_t axis = 0; axis < output_.size(); ++axis) {
       const auto found = std::find(out.labels.begin(), out.labels.end(), output_[axis]);
@@ -466,7 +466,7 @@ class Planner {
     return absl::OkStatus();
   }
 
-  // Sizes and strides of `labels` as one axis of `term`; nullopt where they do not merge into one.
+  // Size and stride of `labels` as one axis of `term`; nullopt if they cannot be merged.
   struct Axis {
     int64_t size = 1, stride = 1;
   };
@@ -483,7 +483,7 @@ class Planner {
     return axis;
   }
 
-  // A product as it could be made: roles, orders of the labels, and what has to be packed.
+  // A possible product: roles, orders of the labels, and operands to pack.
   struct Candidate {
     const Term* left = nullptr;
     const Term* right = nullptr;
@@ -540,7 +540,7 @@ class Planner {
     c.cost = (c.pack_left ? batch * md * kd : 0) + (c.pack_right ? batch * nd * kd : 0) +
              (c.direct || !last ? 0 : 2 * batch * md * nd);
     if (s.b_transposed && m > 16) c.cost += 0.5 * batch * nd * kd;
-    if (n < 8 && m > n) c.cost += batch * md * nd * kd;  // columns are what is vectorised
+    if (n < 8 && m > n) c.cost += batch * md * nd * kd;  // columns are vectorised
   }
 
   StatusOr<Term> Contract(const Term& a, const Term& b) {
@@ -634,7 +634,7 @@ class Planner {
     return term;
   }
 
-  // Without anything to sum: element by element, the smaller operand repeated.
+  // If nothing is summed: element by element, with the smaller operand repeated.
   StatusOr<Term> Multiply(const Term& a, const Term& b, bool last) {
     Labels labels = a.labels;
     for (int label : b.labels)
@@ -671,7 +671,7 @@ StatusOr<Prepared> PrepareOf(const NodeView& node, const ElementType& type, cons
   std::vector<Shape> shapes;
   for (const TensorSpec& input : node.inputs) shapes.push_back(input.shape);
   RIVULET_ASSIGN_OR_RETURN(EinsumLabels labels, ResolveEinsum(equation, shapes));
-  for (int64_t& size : labels.sizes) size = size == kUnknownDim ? 1 : size;  // letters that the equation lacks
+  for (int64_t& size : labels.sizes) size = size == kUnknownDim ? 1 : size;  // letters that are missing in the equation
   return Planner(node, labels, type, policy).Run();
 }
 

@@ -1,4 +1,4 @@
-// Qr: Householder reflections in float64, whatever the type; made for first values, not for speed.
+// Qr: Householder reflections in float64 for any type; meant for initial values, not for speed.
 #include <cmath>
 
 #include "engine/kernels/cpu/strided/elementwise.h"
@@ -20,7 +20,7 @@ class QrKernel final : public Kernel {
   Status Run(const KernelContext& context) const override {
     const T* in = InputOf<T>(context, 0);
     T *q = OutputOf<T>(context, 0), *r = OutputOf<T>(context, 1);
-    double* a = reinterpret_cast<double*>(context.scratch);  // by columns: the reflections below the diagonal, r above
+    double* a = reinterpret_cast<double*>(context.scratch);  // column-major: reflections below the diagonal, r above
     double* column = a + rows_ * columns_;
     double* scales = column + rows_;
     for (int64_t m = 0; m < matrices_; ++m) {
@@ -40,14 +40,14 @@ class QrKernel final : public Kernel {
   }
 
  private:
-  // Turns `a` into r, one column after another, by I − scale · v · vᵀ with v = (1, what is left below the diagonal).
+  // Transforms `a` to r, column by column, by I − scale · v · vᵀ with v = (1, the values below the diagonal).
   void Reflect(double* a, double* scales) const {
     for (int64_t k = 0; k < std::min(rows_, columns_); ++k) {
       double below = 0;
       for (int64_t i = k + 1; i < rows_; ++i) below += a[k * rows_ + i] * a[k * rows_ + i];
       const double head = a[k * rows_ + k];
       scales[k] = 0;
-      if (below == 0) continue;  // LAPACK leaves such a column, whatever its sign
+      if (below == 0) continue;  // LAPACK leaves such a column unchanged, whatever its sign
       const double norm = std::copysign(std::sqrt(head * head + below), -head);
       scales[k] = (norm - head) / norm;
       for (int64_t i = k + 1; i < rows_; ++i) a[k * rows_ + i] /= head - norm;
@@ -62,7 +62,7 @@ class QrKernel final : public Kernel {
     }
   }
 
-  // Column j of q: all reflections, the last first, of the unit vector, which those after j leave as it is.
+  // Column j of q: all reflections, the last first, applied to the unit vector, which those after j do not change.
   void UnitReflected(const double* a, const double* scales, int64_t j, double* column) const {
     for (int64_t i = 0; i < rows_; ++i) column[i] = i == j ? 1 : 0;
     for (int64_t k = std::min(j, std::min(rows_, columns_) - 1); k >= 0; --k) {

@@ -1,10 +1,10 @@
-// Systems of equations and factorisations of square matrices, in float64 whatever the type: Gauss with partial pivoting
-// and Cholesky; and the cross product.
+// Systems of equations and factorisations of square matrices, in float64 for any type: Gauss with partial pivoting and
+// Cholesky; and the cross product.
 //
-// By hand and not by Eigen, for three reasons. Eigen's decompositions own their matrices and permutations, and so
-// allocate in every run, which kernels must not. Their order of sums follows the vectors that Eigen was compiled for,
-// so the portable policy would need this code besides. And elimination by rows is as fast as Eigen's up to matrices of
-// 256 rows, which are larger than those in losses and whitening.
+// Not by Eigen, for three reasons. Eigen's decompositions own their matrices and permutations, and so allocate in every
+// run, which kernels must not. Their order of sums depends on the vectors that Eigen was compiled for, so the portable
+// policy would need this code in addition. And elimination by rows is as fast as Eigen's up to matrices of 256 rows,
+// which are larger than those in losses and whitening.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -16,7 +16,7 @@
 namespace rivulet {
 namespace {
 
-// L and U in the place of `a`, its rows exchanged as `order` says. The sign of the permutation; 0 where it is singular.
+// Computes L and U in place of `a`, with its rows permuted by `order`. Returns the permutation's sign; 0 if singular.
 int Factor(const DenseMatrix& a, int64_t* order) {
   const int64_t n = a.rows;
   int sign = 1;
@@ -43,7 +43,7 @@ int Factor(const DenseMatrix& a, int64_t* order) {
   return singular ? 0 : sign;
 }
 
-// b becomes the solution of a triangle's equations, from the first row on or from the last.
+// Replaces b by the solution of triangular equations, from the first row on or from the last.
 void SolveTriangle(const DenseMatrix& a, bool lower, bool unit, const DenseMatrix& b) {
   const int64_t n = a.rows;
   for (int64_t step = 0; step < n; ++step) {
@@ -108,7 +108,7 @@ StatusOr<Prepared> PrepareDeterminant(const NodeView& node, const KernelPolicy&)
       FactorScratch(n, 0));
 }
 
-// Of every column of `b`, by a matrix that Factor has factored.
+// Solves for every column of `b`, with a matrix that Factor has factored.
 void SolveFactored(const DenseMatrix& a, const int64_t* order, const DenseMatrix& b, double* column) {
   for (int64_t j = 0; j < b.columns; ++j) {
     for (int64_t i = 0; i < a.rows; ++i) column[i] = b(order[i], j);

@@ -1,10 +1,10 @@
-// Eigenvalues of symmetric matrices and singular values, by Jacobi's rotations, in float64 whatever the type.
+// Eigenvalues of symmetric matrices and singular values, by Jacobi rotations, in float64 for any type.
 //
-// By hand and not by Eigen: a run must not allocate, and the portable policy needs the same bits on every CPU (see
-// linear_algebra_equations.cc). Jacobi is slower than Eigen's tridiagonal form, several times from 64 rows on, and
-// keeps small singular values to full relative accuracy. The matrices of models (covariances, whitening, spectral
-// norms) are small. A model that spends its time here is the reason to add Eigen as a second, native kernel whose
-// solver lives in the KernelState.
+// Not by Eigen: a run must not allocate, and the portable policy needs the same bits on every
+// CPU (see linear_algebra_equations.cc). Jacobi is several times slower than Eigen's
+// tridiagonal form from 64 rows on, and keeps small singular values to full relative accuracy.
+// The matrices of models (covariances, whitening, spectral norms) are small. If a model spends
+// its time here, add Eigen as a second, native kernel whose solver is part of the KernelState.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -26,7 +26,7 @@ void Rotation(double a, double b, double d, double* cosine, double* sine) {
   *sine = t * *cosine;
 }
 
-// Jacobi's rotations turn the symmetric `a` into its eigenvalues, and `v` into the vectors, as columns.
+// Jacobi rotations transform the symmetric `a` to its eigenvalues, and `v` to the eigenvectors, as columns.
 void Diagonalize(const DenseMatrix& a, const DenseMatrix& v) {
   const int64_t n = a.rows;
   SetIdentity(v);
@@ -53,7 +53,7 @@ void Diagonalize(const DenseMatrix& a, const DenseMatrix& v) {
           v(k, p) = cosine * vp - sine * vq;
           v(k, q) = sine * vp + cosine * vq;
         }
-        // Zero but for rounding, which would keep the sweeps going.
+        // Zero apart from rounding errors, which would prolong the sweeps.
         a(p, q) = a(q, p) = 0;
       }
   }
@@ -70,7 +70,7 @@ StatusOr<Prepared> PrepareEigh(const NodeView& node, const KernelPolicy&) {
         int64_t* order = reinterpret_cast<int64_t*>(v.data + n * n);
         for (int64_t m = 0; m < matrices.count; ++m) {
           LoadMatrix(InputOf<T>(c, 0) + m * n * n, a);
-          // The lower triangle is what counts, as in LAPACK.
+          // The lower triangle counts, as in LAPACK.
           for (int64_t i = 0; i < n; ++i)
             for (int64_t j = i + 1; j < n; ++j) a(i, j) = a(j, i);
           Diagonalize(a, v);
@@ -88,7 +88,7 @@ StatusOr<Prepared> PrepareEigh(const NodeView& node, const KernelPolicy&) {
       FactorScratch(n, n * n));
 }
 
-// Hestenes' one-sided rotations make the columns of `a` orthogonal; `v` collects them.
+// Hestenes' one-sided rotations make the columns of `a` orthogonal; `v` accumulates them.
 void OrthogonalizeColumns(const DenseMatrix& a, const DenseMatrix& v) {
   const int64_t n = a.columns;
   SetIdentity(v);
@@ -120,7 +120,7 @@ void OrthogonalizeColumns(const DenseMatrix& a, const DenseMatrix& v) {
   }
 }
 
-// Completes the first `known` orthonormal columns of the square `u`: each further one is what is left of a unit vector.
+// Completes the first `known` orthonormal columns of the square `u`, with remainders of unit vectors.
 void CompleteColumns(const DenseMatrix& u, int64_t known) {
   const int64_t n = u.rows;
   for (int64_t j = known, unit = 0; j < n && unit < n; ++unit) {
@@ -142,7 +142,7 @@ void CompleteColumns(const DenseMatrix& u, int64_t known) {
 template <typename T>
 StatusOr<Prepared> PrepareSvd(const NodeView& node, const KernelPolicy&) {
   const Matrices matrices(node.inputs[0].shape);
-  // Columns are made orthogonal, so the matrix stands upright.
+  // Columns are made orthogonal, so a wide matrix is transposed.
   const bool flat = matrices.rows < matrices.columns;
   const int64_t tall = std::max(matrices.rows, matrices.columns), thin = std::min(matrices.rows, matrices.columns);
   const bool vectors = node.attr<bool>("compute_uv"), full = node.attr<bool>("full_matrices");

@@ -22,7 +22,7 @@
 namespace rivulet {
 namespace {
 
-constexpr int64_t kPartRows = 12;  // of what is made and used part by part: a register block's
+constexpr int64_t kPartRows = 12;  // rows per part of a result: a register block's
 
 template <typename T>
 class LoopMatMul final : public Kernel {
@@ -64,7 +64,7 @@ class LoopMatMul final : public Kernel {
   MatrixProduct p_;
 };
 
-// A transposed B is turned in scratch first, so that every element is one sum in order.
+// A transposed B is first transposed in scratch, so that every element is one sum in order.
 template <typename T>
 class PortableMatMul final : public Kernel {
  public:
@@ -96,7 +96,7 @@ template <typename T>
 class EigenMatMul final : public Kernel {
  public:
   explicit EigenMatMul(const MatrixProduct& product) : p_(product) {
-    // Blocking, and with it the order of sums, must not depend on the caches of the machine at hand.
+    // Blocking, and so the order of sums, must not depend on the machine's caches.
     static std::once_flag once;
     std::call_once(once, [] { Eigen::setCpuCacheSizes(32 << 10, 512 << 10, 4 << 20); });
   }
@@ -151,15 +151,15 @@ class SmallMatMul final : public Kernel, public LaneKernel, public PartOutput, p
     return {};
   }
   std::unique_ptr<const Kernel> FusedGradientDescent() const override;
-  // However many rows there are, each is summed in the same order. What a batch of some lanes would choose by its shape
-  // need not be: so it is this kernel that is widened.
+  // Each row is summed in the same order for any number of rows. A batch of several lanes might choose another kernel
+  // by its shape, so this kernel itself is widened.
   std::unique_ptr<const Kernel> ForLanes(int64_t lanes, const std::vector<bool>& differs) const override {
     if (p_.transpose_a || !differs[0] || differs[1]) return nullptr;
     MatrixProduct wide = p_;
     wide.m *= lanes;
     return std::make_unique<SmallMatMul>(wide, form_);
   }
-  // Rows, whose products read all of B: where that is short.
+  // Rows whose products read all of B: only if that is short.
   int64_t part_unit() const override {
     return form_ == ProductAlgorithm::kPanel && p_.k <= kSmallDepth ? kPartRows * p_.n : 0;
   }
@@ -168,7 +168,7 @@ class SmallMatMul final : public Kernel, public LaneKernel, public PartOutput, p
     PanelMatMul(reinterpret_cast<const float*>(context.inputs[0]) + first / p_.n * a_row, a_row, a_k,
                 reinterpret_cast<const float*>(context.inputs[1]), to, count / p_.n, p_.n, p_.k);
   }
-  // The weights' gradient of a layer that computes in bfloat16: its factors were widened for this product alone.
+  // The weights' gradient of a layer that computes in bfloat16: its factors were widened only for this product.
   std::optional<Prepared> ReadingBeforeCast(std::span<const DType> from) const override {
     if (form_ != ProductAlgorithm::kPanel || !p_.transpose_a) return std::nullopt;
     return WideProductOfBFloat16(p_.m, p_.n, p_.k, from);
@@ -181,14 +181,14 @@ class SmallMatMul final : public Kernel, public LaneKernel, public PartOutput, p
   ProductAlgorithm form_;
 };
 
-constexpr int64_t kFarWeights = int64_t{1} << 16;  // elements: 256 KiB, a good part of a second-level cache
+constexpr int64_t kFarWeights = int64_t{1} << 16;  // elements: 256 KiB, a large part of a second-level cache
 
-// The weights of before a descent, where its kernel finds them.
+// The old weights of an update, from the place where its kernel finds them.
 const float* WeightsBefore(const KernelContext& context, bool elsewhere) {
   return reinterpret_cast<const float*>(elsewhere ? context.inputs.back() : context.variables[0]);
 }
 
-// Both gradients of a dense layer; the weights' is used at once.
+// Both gradients of a dense layer; the weights' gradient is applied at once.
 class DenseBackward final : public Kernel {
  public:
   explicit DenseBackward(const MatrixProduct& weights, bool elsewhere = false) : p_(weights), elsewhere_(elsewhere) {}
@@ -206,7 +206,7 @@ class DenseBackward final : public Kernel {
   bool elsewhere_;
 };
 
-// A weight's gradient, used at once.
+// A weight's gradient, applied at once.
 class DescendingMatMul final : public Kernel, public PartKernel {
  public:
   explicit DescendingMatMul(const MatrixProduct& product, bool elsewhere = false)
@@ -235,7 +235,7 @@ class DescendingMatMul final : public Kernel, public PartKernel {
     if (dots == nullptr || dots->form() != ProductAlgorithm::kDot || !p_.transpose_a) return nullptr;
     const MatrixProduct& dx = dots->product();
     if (dx.m != p_.k || dx.n != p_.m || dx.k != p_.n) return nullptr;
-    // Weights that stay near between the two walks gain nothing.
+    // If weights stay in the cache between the two passes, merging them gains nothing.
     if (p_.m * p_.n < kFarWeights) return nullptr;
     return std::make_unique<DenseBackward>(p_);
   }
@@ -246,7 +246,7 @@ class DescendingMatMul final : public Kernel, public PartKernel {
 };
 
 std::unique_ptr<const Kernel> SmallMatMul::FusedGradientDescent() const {
-  // One panel of depth: the product is whole when the block ends.
+  // One panel of depth: the product is complete when the block ends.
   if (form_ != ProductAlgorithm::kPanel || p_.k > kSmallDepth) return nullptr;
   return std::make_unique<DescendingMatMul>(p_);
 }
@@ -306,7 +306,7 @@ StatusOr<Prepared> PrepareMatMul(const NodeView& node, const KernelPolicy& polic
   }
 }
 
-// A product whose result is finished while it is near.
+// A product whose result is finished while it is in the cache.
 template <typename T>
 class FinishedMatMul final : public Kernel, public LaneKernel {
  public:
@@ -354,9 +354,9 @@ class FinishedMatMul final : public Kernel, public LaneKernel {
     }
   }
 
-  std::unique_ptr<const Kernel> product_;        // looks at the first two inputs alone
-  const PartOutput* parts_ = nullptr;            // the product, where it makes its rows by parts
-  const FinishingProduct* finishing_ = nullptr;  // the product, where it finishes them itself
+  std::unique_ptr<const Kernel> product_;        // uses only the first two inputs
+  const PartOutput* parts_ = nullptr;            // the product, if it computes its rows by parts
+  const FinishingProduct* finishing_ = nullptr;  // the product, if it finishes them itself
   FusedActivation activation_;
   int64_t rows_, columns_;
 };
@@ -379,7 +379,7 @@ StatusOr<Prepared> PrepareFusedMatMul(const NodeView& node, const KernelPolicy& 
   return prepared;
 }
 
-// For measurements beside the choice above.
+// For measurements beside the chosen kernel.
 template <typename T>
 StatusOr<Prepared> PrepareEigen(const NodeView& node, const KernelPolicy&) {
   RIVULET_ASSIGN_OR_RETURN(const MatrixProduct p, MatrixProductOf(node));

@@ -1,4 +1,4 @@
-// Products of many matrices. Where all of x's matrices meet one matrix y, their rows are one tall matrix.
+// Products of many matrices. If all of x's matrices are multiplied by one matrix y, their rows are one tall matrix.
 #include "engine/kernels/cpu/product/batch_product.h"
 #include "engine/kernels/cpu/strided/elementwise.h"
 
@@ -43,7 +43,7 @@ StatusOr<Prepared> PrepareBatchMatMul(const NodeView& node, const KernelPolicy& 
   s.a_row = adj_x ? 1 : last(x, 1);
   s.a_k = adj_x ? last(x, 1) : 1;
   s.b_transposed = adj_y;
-  // The walk counts matrices; its offsets become elements.
+  // The walk counts matrices; its offsets are converted to elements.
   RIVULET_ASSIGN_OR_RETURN(auto walk, MakeBroadcastWalk<2>(batch(output), {batch(x), batch(y)}));
   const std::array<int64_t, 3> matrix = {s.m * s.n, last(x, 2) * last(x, 1), last(y, 2) * last(y, 1)};
   for (size_t operand = 0; operand < 3; ++operand)

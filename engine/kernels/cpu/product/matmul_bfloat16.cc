@@ -1,5 +1,5 @@
-// MatMul and _FusedMatMul in bfloat16. Small batches go to the matrix unit by our own kernels, which read float32
-// weights as they are; what is larger to oneDNN where that is fast; everything else through float32.
+// MatMul and _FusedMatMul in bfloat16. Small batches use the matrix unit by Rivulet's kernels, which read float32
+// weights directly; larger ones use oneDNN if that is fast; all others run in float32.
 #include "engine/kernels/cpu/product/matmul_bfloat16.h"
 
 #include <algorithm>
@@ -18,13 +18,13 @@
 namespace rivulet {
 namespace {
 
-// Rows of a weight's gradient that are made at a time for an optimiser: each time its other factor is packed anew.
+// Rows of a weight's gradient per part for an optimiser: each part packs the other factor again.
 constexpr int64_t kPartRows16 = 64;
 
 const bfloat16* NarrowAt(const std::byte* data) { return reinterpret_cast<const bfloat16*>(data); }
 const float* WideAt(const std::byte* data) { return reinterpret_cast<const float*>(data); }
 
-// Of inputs that may be read before their Cast from float32: whether each is. Nothing where one is of another type.
+// For inputs that may be read before their Cast from float32: whether each is. nullopt if one has another type.
 std::optional<std::vector<bool>> WideInputs16(std::span<const DType> from, std::initializer_list<size_t> allowed) {
   std::vector<bool> wide(from.size(), false);
   for (size_t i = 0; i < from.size(); ++i) {
@@ -37,7 +37,7 @@ std::optional<std::vector<bool>> WideInputs16(std::span<const DType> from, std::
 
 std::string ListedTiles(bool wide) { return wide ? "amx, float32 weights" : "amx"; }
 
-// y = x·w, and what may follow it.
+// y = x·w, and an optional epilogue.
 class DenseForward16 final : public Kernel, public ReadsBeforeCast {
  public:
   DenseForward16(const TileDense& shape, std::optional<FusedActivation> finish, bool wide_weights, bool wide_bias)
@@ -100,12 +100,12 @@ class DenseInputGradient16 final : public Kernel, public ReadsBeforeCast {
   bool wide_;
 };
 
-// The weights of before a descent, where its kernel finds them.
+// The old weights of an update, from the place where its kernel finds them.
 const float* WeightsBefore16(const KernelContext& context, bool elsewhere) {
   return WideAt(elsewhere ? context.inputs.back() : context.variables[0]);
 }
 
-// Both gradients of the layer; the weights' is used at once.
+// Both gradients of the layer; the weights' gradient is applied at once.
 class DenseBackward16 final : public Kernel {
  public:
   explicit DenseBackward16(const TileDense& shape, bool elsewhere = false) : shape_(shape), elsewhere_(elsewhere) {}
@@ -124,7 +124,7 @@ class DenseBackward16 final : public Kernel {
   bool elsewhere_;
 };
 
-// A weight's gradient, used at once.
+// A weight's gradient, applied at once.
 class DenseDescent16 final : public Kernel, public PartKernel {
  public:
   explicit DenseDescent16(const TileDense& shape, bool elsewhere = false) : shape_(shape), elsewhere_(elsewhere) {}
@@ -181,7 +181,7 @@ std::optional<Prepared> ByLibrary16(const MatrixProduct& p) {
   return DnnlMatMul(p.m, p.n, p.k, p.transpose_a, p.transpose_b, DType::kBFloat16);
 }
 
-// bfloat16 where it is fast; else UNIMPLEMENTED, and the node runs through float32.
+// bfloat16 if it is fast; else UNIMPLEMENTED, and the node runs in float32.
 Status NotFast16() { return Unimplemented("bfloat16 products of this shape are not fast on this CPU"); }
 
 StatusOr<Prepared> PrepareMatMul16(const NodeView& node, const KernelPolicy& policy) {

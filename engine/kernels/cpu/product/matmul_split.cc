@@ -32,7 +32,7 @@ class SplitKernel final : public Kernel, public FinishingProduct {
   const SplitProduct& shape() const { return p_; }
 
  private:
-  // Which of the two it is hangs on the factors alone, so that the same factors always have the same bits.
+  // The choice between the two depends only on the factors, so that equal factors always have the same bits.
   bool Made(const KernelContext& context, const SplitFinish& finish) const {
     return RunSplitProduct(p_, reinterpret_cast<const float*>(context.inputs[0]),
                            reinterpret_cast<const float*>(context.inputs[1]),

@@ -8,15 +8,15 @@
 
 namespace rivulet {
 
-// A product that can finish its rows while they are near.
+// A product that can finish its rows while they are in the cache.
 class FinishingProduct {
  public:
   virtual ~FinishingProduct() = default;
-  // Run, and AddBiasAndActivate of all rows, with the bits of both.
+  // Run followed by AddBiasAndActivate of all rows, with the bits of both.
   virtual Status RunFinished(const KernelContext& context, const float* bias, FusedActivation activation) const = 0;
 };
 
-// The product by RunSplitProduct, and by `otherwise` where a factor has elements that it does not take.
+// The product by RunSplitProduct, and by `otherwise` if a factor has elements that cannot be split.
 Prepared SplitMatMul(const MatrixProduct& product, Prepared otherwise);
 
 }  // namespace rivulet

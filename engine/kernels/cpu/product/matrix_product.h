@@ -1,4 +1,4 @@
-// The matrix product that MatMul and _FusedMatMul need, for any element type.
+// The matrix product of a MatMul or _FusedMatMul node, for any element type.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ struct MatrixProduct {
   double flops() const { return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k); }
 };
 
-// INVALID_ARGUMENT: they are no matrices, or do not fit each other.
+// INVALID_ARGUMENT: not matrices, or sizes that do not match.
 inline StatusOr<MatrixProduct> MatrixProductOf(const NodeView& node) {
   const Shape& a = node.inputs[0].shape;
   const Shape& b = node.inputs[1].shape;

@@ -17,8 +17,8 @@ namespace rivulet {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr int64_t kRows = 6;    // of C in registers at once, two vectors each: 12 of 16 registers
-constexpr int64_t kPanel = 64;  // rows of B that stay in cache while few rows of C pass over them
+constexpr int64_t kRows = 6;    // rows of C in registers, two vectors each: 12 of 16 registers
+constexpr int64_t kPanel = 64;  // rows of B that stay in the cache while few rows of C use them
 
 // R rows of C and kVectors vectors of columns, or `tail` columns of one vector.
 template <typename T, int R, int kVectors, bool kTail>
@@ -82,7 +82,7 @@ void AllRows(const PortableProduct& p, const T* a, const T* b, T* c) {
 template <typename T>
 void Product(const PortableProduct& product, const T* a, const T* b, T* c) {
   PortableProduct panel = product;
-  // With many rows of C, or few of B, B is near anyway.
+  // With many rows of C, or few of B, B is in the cache anyway.
   if (product.m > 4 * kRows || product.k <= kPanel) return AllRows(panel, a, b, c);
   for (int64_t k = 0; k < product.k; k += kPanel) {
     panel.k = std::min(kPanel, product.k - k);

@@ -8,8 +8,8 @@
 
 namespace rivulet {
 
-// C[row, column] = Σ over k of a[row · a_row + k · a_k] · b[k · b_row + column], to which C's old value comes first
-// where `add`. C's rows are c_row elements apart; columns of B and C lie side by side.
+// C[row, column] = Σ over k of a[row · a_row + k · a_k] · b[k · b_row + column], starting from C's old value if `add`.
+// C's rows are c_row elements apart; columns of B and C are adjacent.
 struct PortableProduct {
   int64_t m = 0, n = 0, k = 0;
   int64_t a_row = 0, a_k = 1;

@@ -18,14 +18,14 @@ namespace rivulet {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Rows of B per pass over C's columns, so that they come from the second-level cache; fewer where they are wide, so
-// that the panel and the next one stay in it together.
+// Rows of B per pass over C's columns, so that they come from the second-level cache; fewer if they are wide, so that
+// the panel and the next one stay in it together.
 constexpr int64_t kPanel = 64, kWidePanel = 32, kWideRow = 1024;
-// Elements of laid out B on their way: 16 of its rows, which take some 150 cycles.
+// Prefetch distance in packed B: 16 of its rows, which take some 150 cycles.
 constexpr int64_t kPackedAhead = 16 * kPackedColumns;
 
-// With `rate` the product is not stored: c = from - rate · product. What lies `from_ahead` elements further in `from`
-// is brought near on the way, unless that is 0.
+// With `rate` the product is not stored: c = from - rate · product. Memory `from_ahead` elements further in `from` is
+// prefetched, unless that is 0.
 void Panel(const float* a, int64_t a_row, int64_t a_k, const float* b, float* c, int64_t m, int64_t n, int64_t k,
            const float* rate, const float* from, int64_t from_ahead) {
   if (k == 0) {
@@ -46,15 +46,15 @@ void Panel(const float* a, int64_t a_row, int64_t a_k, const float* b, float* c,
   s.descend = rate != nullptr;
   s.rate = rate != nullptr ? *rate : 0;
   s.from_ahead = from_ahead;
-  if (rate == nullptr && m <= 4 * kRows) {  // B streams by panels, each used by all rows
+  if (rate == nullptr && m <= 4 * kRows) {  // B is streamed by panels, each used by all rows
     const int64_t panel = n > kWideRow ? kWidePanel : kPanel;
     s.ahead_row = width;
     for (int64_t k0 = 0; k0 < k; k0 += panel) {
       s.depth = std::min(panel, k - k0);
       s.add = k0 > 0;
       for (int64_t column = 0; column < n; column += width) {
-        // The next panel on its way, in the order of memory, so that the hardware runs ahead of that; by columns, as
-        // the blocks read it, each prefetch would wait for memory by itself.
+        // Prefetches the next panel in memory order, so that hardware continues from there; in the order of the blocks,
+        // by columns, each prefetch would wait for memory separately.
         s.ahead = k0 + 2 * panel <= k ? panel * n + column * (panel - 1) : 0;
         for (int64_t row = 0; row < m; row += share) {
           BlockFor(std::min(share, m - row))(s, a + row * a_row + k0 * a_k, b + k0 * n + column, c + row * n + column,
@@ -64,7 +64,7 @@ void Panel(const float* a, int64_t a_row, int64_t a_k, const float* b, float* c,
     }
     return;
   }
-  s.depth = k;  // C streams; k is small and B stays near
+  s.depth = k;  // C is streamed; k is small and B stays in the cache
   for (int64_t row = 0; row < m; row += share) {
     const BlockFn block = BlockFor(std::min(share, m - row));
     for (int64_t column = 0; column < n; column += width) {
@@ -74,8 +74,8 @@ void Panel(const float* a, int64_t a_row, int64_t a_k, const float* b, float* c,
   }
 }
 
-// In a matrix of 1,024 columns the rows lie a page apart: a block of columns would touch another page, and the same few
-// sets of the nearest cache, with each row, and no hardware fetches ahead of it. In a panel each row follows the last.
+// In a matrix of 1,024 columns the rows are a page apart: a block of columns would access another page, and the same
+// few sets of the nearest cache, with each row, and hardware cannot prefetch it. In a panel, rows are contiguous.
 void Packed(const float* a, int64_t a_row, int64_t a_k, const float* packed, float* c, int64_t m, int64_t n,
             int64_t k) {
   const int64_t width = 2 * static_cast<int64_t>(hn::Lanes(D()));
@@ -88,21 +88,21 @@ void Packed(const float* a, int64_t a_row, int64_t a_k, const float* packed, flo
   s.b_row = kPackedColumns;
   s.depth = k;
   for (int64_t column = 0; column < n; column += width) {
-    // Sums of nothing read no panel, and there is none to point into.
+    // Sums without terms read no panel, and there is none to point into.
     const float* b = k == 0 ? packed : packed + column / kPackedColumns * kPackedColumns * k + column % kPackedColumns;
-    // The end of a panel fetches the beginning of the next.
+    // The end of a panel prefetches the start of the next.
     s.ahead = k * kPackedColumns >= kPackedAhead && column + kPackedColumns < n ? kPackedAhead : 0;
     for (int64_t row = 0; row < m; row += share)
       BlockFor(std::min(share, m - row))(s, a + row * a_row, b, c + row * n + column, std::min(width, n - column));
   }
 }
 
-// Elements of C from one row of A to the next, and from one row of B to the next.
+// Distance in C for successive rows of A, and for successive rows of B.
 struct DotStrides {
   int64_t a = 0, b = 1;
 };
 
-// Dots of R rows of A with kPair rows of B.
+// Dot products of R rows of A with kPair rows of B.
 template <int R, int kPair>
 void DotRows(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, float* HWY_RESTRICT c, DotStrides to, int64_t k,
              int64_t ahead) {
@@ -143,7 +143,7 @@ void DotRows(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, float* HW
       for (int p = 0; p < kPair; ++p) sum[r][p] = hn::MulAdd(x, row[p], sum[r][p]);
     }
   }
-  // Whole groups of as many sums as a vector has lanes together, and the rest one by one.
+  // Groups of as many sums as a vector has lanes are reduced together, and the rest one by one.
   constexpr int kLanes = static_cast<int>(hn::MaxLanes(D())), kTogether = kLanes == 1 ? 0 : R * kPair / kLanes * kLanes;
   if constexpr (kTogether > 0) {
     HWY_ALIGN float vectors[kTogether * kLanes], sums[kTogether];
@@ -176,11 +176,11 @@ DotFn DotFor(int64_t rows, std::integer_sequence<int, R...>) {
   return kTable[rows - 1];
 }
 
-// Rows of B whose dots with up to kFewRows of A are made at once where B is near: A is read half as often as by pairs,
-// and need not be in the nearest cache.
+// Rows of B whose dot products with up to kFewRows of A are computed together if B is in the cache: A is read half as
+// often as with pairs, and need not be in the nearest cache.
 constexpr int64_t kNearRows = 4, kFewRows = kRows / 2;
 
-// C[m,n] whose elements lie as `to` says. B comes from afar and is fetched ahead, or it is `near`.
+// C[m,n] with the layout `to`. B is prefetched, or it is `near` (in the cache).
 void DotPart(const float* a, const float* b, float* c, int64_t m, int64_t n, int64_t k, DotStrides to, bool near) {
   int64_t column = 0;
   if (near) {
@@ -214,12 +214,12 @@ void DotTurned(const float* a, const float* b, float* c, int64_t m, int64_t n, i
   DotPart(b, a, c, n, m, k, {1, n}, false);
 }
 
-// Some rows of the weights at a time: the dots find them near, and so does the descent, which fetches the next ones
-// while it multiplies.
+// Some rows of the weights at a time: they are in the cache for the dot products and for the update, which prefetches
+// the next ones while it multiplies.
 void DenseBackward(const float* x, const float* dy, float rate, const float* from, float* weights, float* dx,
                    int64_t batch, int64_t in, int64_t out) {
 #if RIVULET_DENSE_IN_REGISTERS
-  // In short rows reading and writing the sums takes longer than one walk saves.
+  // For short rows, reading and writing the sums takes longer than merging the passes saves.
   constexpr int64_t kShortRow = 128;
   if (batch <= kDenseBatch && out >= kShortRow)
     return DenseBackwardInRegisters(x, dy, rate, from, weights, dx, batch, in, out);
@@ -254,7 +254,7 @@ void PanelMatMul(const float* a, int64_t a_row, int64_t a_k, const float* b, flo
 }
 
 void PackPanels(const float* b, int64_t b_row, int64_t b_column, float* packed, int64_t n, int64_t k) {
-  constexpr int64_t kTile = 16;  // a cache line of B where it is turned
+  constexpr int64_t kTile = 16;  // a cache line of B for transposing
   for (int64_t column = 0; column < n; column += kPackedColumns, packed += kPackedColumns * k) {
     const int64_t columns = std::min(kPackedColumns, n - column);
     if (b_column == 1) {
@@ -297,7 +297,7 @@ void DenseBackwardDescent(const float* x, const float* dy, float rate, const flo
 
 template <typename T>
 static void Transpose(const T* from, T* to, int64_t rows, int64_t columns) {
-  constexpr int64_t kTile = 16;  // a cache line of floats each way
+  constexpr int64_t kTile = 16;  // a cache line of floats in both directions
   for (int64_t row0 = 0; row0 < rows; row0 += kTile) {
     const int64_t row1 = std::min(rows, row0 + kTile);
     for (int64_t column0 = 0; column0 < columns; column0 += kTile) {

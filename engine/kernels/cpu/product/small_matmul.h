@@ -10,14 +10,14 @@ namespace rivulet {
 // C[m,n] = op(A)·B with B[k,n] row-major and A's element (row, k) at a[row * a_row + k * a_k].
 void PanelMatMul(const float* a, int64_t a_row, int64_t a_k, const float* b, float* c, int64_t m, int64_t n, int64_t k);
 
-// A factor B[k,n] of many products, laid out so that each of them streams it: panels of columns one after the other,
-// the last filled up, in a panel row after row. B's element (row, column) is at b[row * b_row + column * b_column].
+// A factor B[k,n] of many products, packed so that each of them streams it: panels of columns, the last padded; within
+// a panel row by row. B's element (row, column) is at b[row * b_row + column * b_column].
 constexpr int64_t kPackedColumns = 32;
 inline int64_t PackedElements(int64_t n, int64_t k) {
   return (n + kPackedColumns - 1) / kPackedColumns * kPackedColumns * k;
 }
 void PackPanels(const float* b, int64_t b_row, int64_t b_column, float* packed, int64_t n, int64_t k);
-// PanelMatMul with B packed, and its bits.
+// PanelMatMul with packed B, with the same bits.
 void PackedMatMul(const float* a, int64_t a_row, int64_t a_k, const float* packed, float* c, int64_t m, int64_t n,
                   int64_t k);
 
@@ -28,12 +28,12 @@ void PanelMatMulDescent(const float* a, int64_t a_row, int64_t a_k, const float*
 
 // C[m,n] = A[m,k]·B[n,k]ᵀ, both row-major.
 void DotMatMul(const float* a, const float* b, float* c, int64_t m, int64_t n, int64_t k);
-// The same where B has few rows: A streams by, and its rows meet all of B.
+// The same for few rows of B: A is streamed once, and each of its rows meets all of B.
 void DotMatMulOfFewColumns(const float* a, const float* b, float* c, int64_t m, int64_t n, int64_t k);
 
-// The gradients of a dense layer y = x·W and its update in one walk over the weights: dx[batch, in] = dy·fromᵀ and
-// then W[in, out] = from - rate · xᵀ·dy, with the bits of DotMatMul and PanelMatMulDescent one after the other. `from`
-// is W itself or does not overlap it.
+// The gradients of a dense layer y = x·W and its update in one pass over the weights: dx[batch, in] = dy·fromᵀ and then
+// W[in, out] = from - rate · xᵀ·dy, with the bits of DotMatMul followed by PanelMatMulDescent. `from` is W itself or
+// does not overlap it.
 void DenseBackwardDescent(const float* x, const float* dy, float rate, const float* from, float* weights, float* dx,
                           int64_t batch, int64_t in, int64_t out);
 

@@ -15,10 +15,10 @@ using namespace tiles;
 
 constexpr int kFirstRight = 5;
 
-// Sums of up to 16 rows by one or two tiles of columns, over all terms. The unit takes 16 cycles where a product has
-// another right factor than the one before, and for the same one hardly more than there are rows: so a part of B meets
-// all parts of A that it is multiplied with, one after the other. Tiles: 0 and 1 sums, 2 to 4 parts of A, 5 to 7 parts
-// of B.
+// Sums of up to 16 rows by one or two tiles of columns, over all terms. The unit takes
+// 16 cycles if a product has another right factor than the previous one, and for the
+// same one hardly more than there are rows: so a part of B is multiplied by all its
+// parts of A in succession. Tiles: 0 and 1 sums, 2 to 4 parts of A, 5 to 7 parts of B.
 template <bool kTwoColumns>
 RIVULET_TILE_CODE void FewRows(const std::byte* a, const std::byte* b, int64_t blocks, float* c, int64_t c_row) {
   const int64_t row_bytes = c_row * static_cast<int64_t>(sizeof(float));
@@ -63,7 +63,7 @@ RIVULET_TILE_CODE bool Pack(const float* b, int64_t b_k, int64_t b_column, int64
   return AllSplit(strange);
 }
 
-// Rows of A as they are, with what the parts of B add up to, which is B exactly.
+// Multiplies unsplit rows of A by the sum of B's parts, which is exactly B.
 RIVULET_TILE_CODE void JoinedProduct(const float* a, int64_t a_row, const std::byte* packed, float* c, int64_t m,
                                      int64_t n, int64_t k) {
   const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xFFFF0000u));

@@ -7,16 +7,16 @@
 
 namespace rivulet {
 
-// Bytes, aligned to 64, that a factor taken apart lies in, and those that a product with it needs for its rows.
+// Bytes, aligned to 64, of a split factor, and of the memory that a product with it needs for its rows.
 size_t SplitFactorBytes(int64_t n, int64_t k);
 size_t SplitRowsBytes(int64_t k);
 
-// Where HasTiles(). B's element (term, column) is at b[term * b_k + column * b_column]; one of the strides is 1. False:
-// an element cannot be taken apart, and `packed` has no meaning.
+// Requires HasTiles(). B's element (term, column) is at b[term * b_k + column * b_column]; one of the strides is 1.
+// False: an element cannot be split, and `packed` is undefined.
 bool PackSplitFactor(const float* b, int64_t b_k, int64_t b_column, int64_t n, int64_t k, std::byte* packed);
 
-// C[m, n] = A·B; A's element (row, term) is at a[row * a_row + term]. Where an element of A cannot be taken apart, the
-// product is made by vectors of B joined again.
+// C[m, n] = A·B; A's element (row, term) is at a[row * a_row + term]. If an element of A cannot be split, the product
+// uses vectors of the rejoined B.
 void SplitFactorProduct(const float* a, int64_t a_row, const std::byte* packed, float* c, int64_t m, int64_t n,
                         int64_t k, std::byte* rows);
 

@@ -12,56 +12,56 @@ namespace rivulet::tiles {
 
 inline constexpr int64_t kTile = kTileRows * kTileBytes;
 inline constexpr int kParts = 3;
-// Rows of A, and columns of B, that are multiplied at once: two tiles each.
+// Rows of A, and columns of B, per step: two tiles each.
 inline constexpr int64_t kBlock = 2 * kTileRows;
-// kBlock rows (or columns) and kPair terms taken apart: the tiles of the first kTileRows of them, then those of the
-// others. The third part lies first and the first one last, in the order in which they are multiplied, since what
-// comes from the second cache comes fastest in the order of memory.
+// kBlock rows (or columns) and kPair terms, split: the tiles of the first kTileRows, then those of the others. The
+// third part is stored first and the first one last, in the order of multiplication, because the second cache is
+// fastest in memory order.
 inline constexpr int64_t kLineTiles = kParts * kTile, kBlockBytes = 2 * kLineTiles;
 constexpr int64_t PartAt(int part) { return (kParts - 1 - part) * kTile; }
 constexpr int64_t Blocks(int64_t count, int64_t of) { return (count + of - 1) / of; }
 
-// 16 numbers and what is left of them.
+// 16 numbers: one part, and the rest.
 struct Split {
   __m512i part;
   __m512 rest;
 };
-// The nearest bfloat16 (of two equally near ones the larger), as a float, and the rest, which is exact: where the
-// number had 24 digits, the rest has 16.
+// The nearest bfloat16 (of two equally near ones the larger), as a float, and the rest, which is exact: if the number
+// has 24 digits, the rest has 16.
 RIVULET_TILE_INLINE Split SplitOff(__m512 x) {
   const __m512i half = _mm512_set1_epi32(0x8000), upper = _mm512_set1_epi32(static_cast<int>(0xFFFF0000u));
   const __m512i part = _mm512_and_si512(_mm512_add_epi32(_mm512_castps_si512(x), half), upper);
   return {part, _mm512_sub_ps(x, _mm512_castsi512_ps(part))};
 }
 
-// Pairs of the upper halves of two vectors' elements.
+// Interleaves the upper halves of two vectors' elements.
 RIVULET_TILE_INLINE __m512i UpperHalves(__m512i first, __m512i second) {
   return _mm512_mask_blend_epi16(0xAAAAAAAAu, _mm512_srli_epi32(first, 16), second);
 }
 
-// Two vectors taken apart, in pairs: term i of the one with term i of the other. `strange` becomes NaN where a number
-// has no parts.
+// Splits two vectors, in pairs: term i of the one with term i of the other. `strange` becomes NaN if a number cannot be
+// split.
 RIVULET_TILE_INLINE void SplitPairs(__m512 first, __m512 second, __m512i (&parts)[kParts], __m512& strange) {
   const Split first_high = SplitOff(first), second_high = SplitOff(second);
   const Split first_middle = SplitOff(first_high.rest), second_middle = SplitOff(second_high.rest);
   parts[0] = UpperHalves(first_high.part, second_high.part);
   parts[1] = UpperHalves(first_middle.part, second_middle.part);
   parts[2] = UpperHalves(_mm512_castps_si512(first_middle.rest), _mm512_castps_si512(second_middle.rest));
-  // Infinity less infinity, and infinity times zero.
+  // Uses infinity - infinity and infinity · zero to detect them.
   strange = _mm512_fmadd_ps(_mm512_add_ps(first_high.rest, second_high.rest), _mm512_setzero_ps(), strange);
 }
 
-// Whether all numbers that were taken apart had parts.
+// Returns true if all numbers could be split.
 RIVULET_TILE_INLINE bool AllSplit(__m512 strange) { return _mm512_cmp_ps_mask(strange, strange, _CMP_UNORD_Q) == 0; }
 
-// 16 rows (of A, or columns of B: `lines`) and 32 terms as tiles of their three parts. A tile's row is a line where
-// kByLine, and else a pair of terms: terms i and 16 + i are a pair, so that nothing must be shuffled. Terms of a line
-// lie side by side where kTermsNear, and else `stride` elements apart, as lines do otherwise. What lies `next` elements
-// further is asked for meanwhile: rows of matrices are short, and no hardware sees where the next ones are.
+// Splits 16 rows (of A, or columns of B: `lines`) and 32 terms into tiles of their three parts. A tile's row is a line
+// if kByLine, and else a pair of terms: terms i and 16 + i are a pair, so that no shuffle is needed. Terms of a line
+// are adjacent if kTermsNear, and else `stride` elements apart; lines vice versa. Prefetches memory `next` elements
+// further: matrix rows are short, and hardware cannot predict the next ones.
 template <bool kTermsNear, bool kByLine>
 RIVULET_TILE_INLINE void SplitTile(const float* from, int64_t stride, int64_t lines, int64_t terms, int64_t next,
                                    std::byte* to, __m512& strange) {
-  // In row i of memory: the elements of its two vectors, and where the second one lies.
+  // For row i of memory: the elements of its two vectors, and the place of the second.
   const int64_t rows = kTermsNear ? lines : terms, columns = kTermsNear ? terms : lines;
   const int64_t second_at = kTermsNear ? 16 : 16 * stride;
   const auto split = [&](int64_t i, __m512 first, __m512 second) RIVULET_TILE_LAMBDA {
@@ -100,7 +100,7 @@ RIVULET_TILE_INLINE void SplitTile(const float* from, int64_t stride, int64_t li
   }
 }
 
-// Up to kBlock lines and any number of terms, block after block of kPair terms.
+// Up to kBlock lines and any number of terms, in blocks of kPair terms.
 template <bool kTermsNear, bool kByLine>
 RIVULET_TILE_CODE void SplitBlock(const float* from, int64_t stride, int64_t lines, int64_t terms, int64_t next,
                                   std::byte* to, __m512& strange) {
@@ -115,7 +115,7 @@ RIVULET_TILE_CODE void SplitBlock(const float* from, int64_t stride, int64_t lin
 }
 
 // Sums of one or two tiles of rows by one or two of columns over `blocks` blocks of terms. Tiles: 0 to 3 sums, 4 and 5
-// parts of A, 6 and 7 parts of B; one of the two factors stays from a product to the next.
+// parts of A, 6 and 7 parts of B; consecutive products share one of the two factors.
 template <bool kTwoRows, bool kTwoColumns>
 RIVULET_TILE_CODE void Sums(const std::byte* a, const std::byte* b, int64_t blocks, float* c, int64_t c_row, bool add) {
   const int64_t row_bytes = c_row * static_cast<int64_t>(sizeof(float));

@@ -13,9 +13,9 @@ namespace {
 
 using namespace tiles;
 
-// Terms and columns of B that stay in the second cache while rows of A go by: 128 terms of up to 1,024 columns, or 256
-// of half as many. Terms of a block of A and one of B that are in the first together: 12 KiB each. How many these are
-// changes no bit, as long as the near ones stay as many.
+// Terms and columns of B that stay in the second cache for successive rows of A: 128 terms of up to 1,024 columns, or
+// 256 of half as many. Terms of a block of A and one of B that are in the first cache together: 12 KiB each. Changing
+// these numbers changes no bit, as long as kNearTerms stays.
 constexpr int64_t kColumns = 1024, kNearTerms = 64;
 constexpr int64_t TermsAtOnce(const SplitProduct& p) { return p.n > kColumns / 2 ? 128 : 256; }
 static_assert(128 % kNearTerms == 0 && kNearTerms % kPair == 0);
@@ -35,7 +35,7 @@ RIVULET_TILE_CODE bool Run(const SplitProduct& p, const float* a, const float* b
     const int64_t columns = std::min(kColumns, p.n - first);
     for (int64_t begin = 0; begin < p.k; begin += most_terms) {
       const int64_t end = std::min(begin + most_terms, p.k), chunks = Blocks(end - begin, kNearTerms);
-      // In the order of memory, as far as it may be.
+      // In memory order, as far as possible.
       const int64_t block_bytes = chunks * kNearBytes, once = p.b_column == 1 ? kPair : end - begin;
       for (int64_t term = begin; term < end; term += once) {
         std::byte* to = packed_b + (term - begin) / kPair * kBlockBytes;
@@ -51,7 +51,7 @@ RIVULET_TILE_CODE bool Run(const SplitProduct& p, const float* a, const float* b
         for (int64_t term = begin; term < end; term += kNearTerms) {
           const float* const from = a + row * p.a_row + term * p.a_k;
           const int64_t terms = std::min(kNearTerms, end - term), blocks = Blocks(terms, kPair);
-          // The next terms of these rows, or the first ones of the next.
+          // The next terms of these rows, or the first ones of the next rows.
           const int64_t next = term + kNearTerms < end ? kNearTerms * p.a_k : kBlock * p.a_row - (term - begin) * p.a_k;
           p.a_k == 1 ? SplitBlock<true, true>(from, p.a_row, rows, terms, next, packed_a, strange)
                      : SplitBlock<false, true>(from, p.a_k, rows, terms, next, packed_a, strange);
@@ -69,7 +69,7 @@ RIVULET_TILE_CODE bool Run(const SplitProduct& p, const float* a, const float* b
           }
         }
         if (finish.bias == nullptr || end < p.k) continue;
-        const bool whole = columns == p.n;  // then rows follow each other
+        const bool whole = columns == p.n;  // then rows are contiguous
         for (int64_t r = 0; r < (whole ? 1 : rows); ++r)
           AddBiasAndActivate(c + (row + r) * p.n + first, finish.bias + first, finish.activation, whole ? rows : 1,
                              columns);

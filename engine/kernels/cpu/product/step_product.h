@@ -1,4 +1,4 @@
-// Small products inside kernels that walk sequences or compute attention. Each policy has one kind of sum for all
+// Small products inside kernels that traverse sequences or compute attention. Each policy has one order of sums for all
 // shapes, except for factors that the matrix unit multiplies (StepFactor).
 #pragma once
 
@@ -14,13 +14,13 @@
 namespace rivulet {
 
 // C[m,n] = op(A)·B with B[k,n] row-major and A's element (row, k) at a[row * a_row + k * a_k]. Each element is summed
-// over k in order; floats go to the register blocks unless `portable`.
+// over k in order; floats use the register blocks unless `portable`.
 template <typename T>
 void StepProduct(bool portable, const T* a, int64_t a_row, int64_t a_k, const T* b, T* c, int64_t m, int64_t n,
                  int64_t k) {
   if constexpr (std::is_same_v<T, float>) {
     if (!portable) {
-      constexpr int64_t kRows = 24;  // B streams by, used by that many rows
+      constexpr int64_t kRows = 24;  // rows that share one pass over B
       for (int64_t row = 0; row < m; row += kRows)
         PanelMatMul(a + row * a_row, a_row, a_k, b, c + row * n, std::min(kRows, m - row), n, k);
       return;
@@ -36,10 +36,10 @@ void StepProduct(bool portable, const T* a, int64_t a_row, int64_t a_k, const T*
   }
 }
 
-// to[columns, rows] = the block [rows, columns] of a matrix whose rows are `stride` long, transposed.
+// to[columns, rows] = the transposed block [rows, columns] of a matrix with rows of length `stride`.
 template <typename T>
 void TransposeBlock(const T* from, int64_t stride, T* to, int64_t rows, int64_t columns) {
-  constexpr int64_t kTile = 64 / sizeof(T);  // a cache line each way
+  constexpr int64_t kTile = 64 / sizeof(T);  // a cache line in both directions
   for (int64_t row0 = 0; row0 < rows; row0 += kTile) {
     const int64_t row1 = std::min(rows, row0 + kTile);
     for (int64_t column0 = 0; column0 < columns; column0 += kTile) {
@@ -50,11 +50,11 @@ void TransposeBlock(const T* from, int64_t stride, T* to, int64_t rows, int64_t 
   }
 }
 
-// B[k, n] of StepProducts that are many, laid out once for all of them.
+// B[k, n] of many StepProducts, packed once for all of them.
 template <typename T>
 class StepFactor {
  public:
-  // `rows` of A in each of `products` products. B's element (row, column) is at from[row * stride + column], or where
+  // `rows` of A in each of `products` products. B's element (row, column) is at from[row * stride + column], or if
   // `turned` at from[column * stride + row].
   StepFactor(bool portable, bool turned, int64_t stride, int64_t n, int64_t k, int64_t rows, int64_t products)
       : portable_(portable),
@@ -65,16 +65,16 @@ class StepFactor {
         n_(n),
         k_(k) {}
 
-  // Of the memory that LayOut takes.
+  // Elements of the memory for LayOut.
   int64_t elements() const {
     if (split_) return static_cast<int64_t>((SplitFactorBytes(n_, k_) + SplitRowsBytes(k_)) / sizeof(float));
     return packed_ ? PackedElements(n_, k_) : turned_ || stride_ != n_ ? n_ * k_ : 0;
   }
 
-  // What Times multiplies with: in `memory`, or the factor itself.
+  // The factor for Times: in `memory`, or the original.
   struct LaidOut {
     const T* factor = nullptr;
-    std::byte* rows = nullptr;  // memory for rows of A: the factor is taken apart
+    std::byte* rows = nullptr;  // memory for rows of A, if the factor is split
   };
   LaidOut LayOut(const T* from, T* memory) const {
     if constexpr (std::is_same_v<T, float>) {
@@ -97,8 +97,8 @@ class StepFactor {
     return {memory};
   }
 
-  // C[m, n] = A·B; A's element (row, k) is at a[row * a_row + k]. With the bits of StepProduct, but for a factor that
-  // is taken apart.
+  // C[m, n] = A·B; A's element (row, k) is at a[row * a_row + k]. With the bits of StepProduct, except for a split
+  // factor.
   void Times(const T* a, int64_t a_row, const LaidOut& b, T* c, int64_t m) const {
     if constexpr (std::is_same_v<T, float>) {
       if (b.rows != nullptr)

@@ -17,7 +17,7 @@ using namespace tiles;
 
 constexpr int64_t kBlocks = kMaxTileBatch / kTileRows;
 
-// Columns of weights that are walked over at a time.
+// Columns of weights per pass.
 constexpr int64_t kForwardColumns = 256;
 template <FusedActivation kActivation>
 RIVULET_TILE_INLINE __m512 Activated(__m512 x) {
@@ -32,7 +32,7 @@ RIVULET_TILE_INLINE __m512 Activated(__m512 x) {
   return x;
 }
 
-// Rows of sums, `stride` floats apart, finished.
+// Finishes rows of sums, `stride` floats apart.
 template <FusedActivation kActivation>
 RIVULET_TILE_CODE void Finish(const float* sums, int64_t stride, int64_t rows, int64_t columns, TileOperand bias,
                               int64_t first_column, bfloat16* y, int64_t y_row) {
@@ -64,8 +64,8 @@ void Finish(FusedActivation activation, const float* sums, int64_t stride, int64
   }
 }
 
-// Weights of `terms` rows (up to 32, at least one) and of `columns` columns as the right factors of products, a tile
-// for every 16 columns. The rows are read one after the other, as they lie.
+// Loads weights of `terms` rows (1 to 32) and `columns` columns as right factors of products, a tile for every 16
+// columns. Rows are read in order.
 template <typename W>
 RIVULET_TILE_INLINE void PackRight(const W* w, int64_t row_stride, int64_t terms, int64_t columns, std::byte* tiles) {
   constexpr int64_t kTile = kTileRows * kTileBytes;
@@ -86,15 +86,15 @@ RIVULET_TILE_INLINE void PackRight(const W* w, int64_t row_stride, int64_t terms
   }
 }
 
-// 32 rows of weights at a time; the sums of a stretch of columns lie in a near cache meanwhile. Tiles: 0 and 1 the sums
-// of up to 16 rows of the batch each, 2 weights, 4 and 5 the batch.
+// 32 rows of weights at a time; the sums of a range of columns stay in a near cache. Tiles: 0 and 1 the sums of up to
+// 16 rows of the batch each, 2 weights, 4 and 5 the batch.
 template <typename W, bool kTwoBlocks>
 RIVULET_TILE_CODE void Forward(const TileDense& s, const bfloat16* x, const W* w, TileOperand bias,
                                FusedActivation activation, bfloat16* y) {
   constexpr int64_t kTile = kTileRows * kTileBytes;
   alignas(64) float sums[kBlocks * kTileRows * kForwardColumns];
   alignas(64) std::byte right[kForwardColumns / 16 * kTile];
-  alignas(64) bfloat16 last[kMaxTileBatch * kPair];  // the batch's last terms, filled up
+  alignas(64) bfloat16 last[kMaxTileBatch * kPair];  // the batch's last terms, padded
   const int64_t whole = s.in / kPair * kPair, rest = s.in - whole;
   if (rest > 0) {
     std::memset(static_cast<void*>(last), 0, sizeof(last));
@@ -113,7 +113,7 @@ RIVULET_TILE_CODE void Forward(const TileDense& s, const bfloat16* x, const W* w
     const int64_t columns = std::min(kForwardColumns, s.out - begin);
     const int64_t stride = (columns + 15) / 16 * 16, sums_row = stride * static_cast<int64_t>(sizeof(float));
     float* const second_sums = sums + kTileRows * stride;
-    const bool stay = columns <= 16;  // one tile of sums, which waits in its register for the next rows
+    const bool stay = columns <= 16;  // one tile of sums, which stays in its register between rows
     for (int64_t k = 0; k < s.in; k += kPair) {
       PackRight(w + k * s.out + begin, s.out, std::min(kPair, s.in - k), columns, right);
       const bfloat16* const batch = k < whole ? x + k : last;

@@ -14,42 +14,42 @@
 
 namespace rivulet {
 
-// Rows of a batch that these products are for.
+// Maximum rows of a batch for these products.
 constexpr int64_t kMaxTileBatch = 32;
-// Columns of weights up to which the input has a gradient here.
+// Maximum columns of weights for the gradient of the input.
 constexpr int64_t kMaxTileColumns = 2048;
 
-// y[batch, out] = x[batch, in] · w[in, out]; x and w row after row.
+// y[batch, out] = x[batch, in] · w[in, out]; x and w are row-major.
 struct TileDense {
   int64_t batch = 0, in = 0, out = 0;
   double flops() const { return 2.0 * static_cast<double>(batch) * static_cast<double>(in) * static_cast<double>(out); }
 };
 
-// Weights or biases: bfloat16, or float32 that count as rounded to bfloat16.
+// Weights or biases: bfloat16, or float32 that are rounded to bfloat16 when read.
 struct TileOperand {
   const void* data = nullptr;
   bool wide = false;
 };
 
-// y = activation(x·w + bias), rounded once, at the end. `bias` may have no data.
+// y = activation(x·w + bias), rounded once, at the end. `bias` may have null data.
 void TileDenseForward(const TileDense& shape, const bfloat16* x, TileOperand w, TileOperand bias,
                       FusedActivation activation, bfloat16* y);
 
 // dx[batch, in] = dy·wᵀ, rounded at the end. At most kMaxTileColumns columns.
 void TileDenseInputGradient(const TileDense& shape, const bfloat16* dy, TileOperand w, bfloat16* dx);
 
-// Rows first_row … first_row + rows - 1 of dw[in, out] = xᵀ·dy, in float32, to `to`, which is where the first of them
-// goes.
+// Rows first_row … first_row + rows - 1 of dw[in, out] = xᵀ·dy, in float32, written to `to`, the address of the first
+// of these rows.
 void TileDenseWeightGradient(const TileDense& shape, const bfloat16* x, const bfloat16* dy, int64_t first_row,
                              int64_t rows, float* to);
 
-// The same rows of from - rate · dw, product and difference rounded apart; `from` and `to` are where the first of them
-// lies and goes, and are equal or do not overlap.
+// The same rows of from - rate · dw, with product and difference rounded separately. `from` and `to` are the addresses
+// of the first of these rows, and are equal or do not overlap.
 void TileDenseDescent(const TileDense& shape, const bfloat16* x, const bfloat16* dy, float rate, const float* from,
                       int64_t first_row, int64_t rows, float* to);
 
-// TileDenseInputGradient with float32 weights `from` and then TileDenseDescent of all rows, in one walk over them and
-// with the same bits. At most kMaxTileColumns columns.
+// TileDenseInputGradient with float32 weights `from`, followed by TileDenseDescent of all rows, in one pass over them
+// and with the same bits. At most kMaxTileColumns columns.
 void TileDenseBackward(const TileDense& shape, const bfloat16* x, const bfloat16* dy, float rate, const float* from,
                        float* to, bfloat16* dx);
 

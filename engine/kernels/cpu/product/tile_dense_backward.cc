@@ -1,4 +1,4 @@
-// The gradients of a dense layer on a small batch, by themselves and in one walk over the weights.
+// The gradients of a dense layer on a small batch, separately and in one pass over the weights.
 #include <algorithm>
 
 #include "engine/base/check.h"
@@ -15,7 +15,7 @@ using namespace tiles;
 
 constexpr int64_t kBlocks = kMaxTileBatch / kTileRows;
 
-// 32 neighbouring weights, rounded.
+// Loads 32 adjacent weights, rounded.
 RIVULET_TILE_INLINE __m512i RoundedRow(const float* row, int64_t count) {
   const __m512 low = _mm512_maskz_loadu_ps(Lanes(count), row),
                high = _mm512_maskz_loadu_ps(Lanes(count - 16), row + 16);
@@ -26,7 +26,7 @@ RIVULET_TILE_INLINE __m512i RoundedRow(const bfloat16* row, int64_t count) {
   return _mm512_maskz_loadu_epi16(mask, row);
 }
 
-// dy as the right factor of w·dyᵀ: for every 32 columns of dy 16 rows of pairs, for each row of the batch one pair.
+// Packs dy as the right factor of w·dyᵀ: for every 32 columns of dy 16 rows of pairs, one pair per row of the batch.
 RIVULET_TILE_CODE void PackTurned(const bfloat16* dy, int64_t dy_row, int64_t batch, int64_t columns, std::byte* to) {
   for (int64_t column = 0; column < columns; column += kPair, to += kTileRows * kTileBytes) {
     __m512i rows[16];
@@ -37,7 +37,7 @@ RIVULET_TILE_CODE void PackTurned(const bfloat16* dy, int64_t dy_row, int64_t ba
   }
 }
 
-// Rows of the batch in pairs, as the right factor of xᵀ·dy: for every 16 columns of dy as many rows as there are pairs.
+// Packs rows of the batch in pairs, as the right factor of xᵀ·dy: for every 16 columns of dy as many rows as pairs.
 RIVULET_TILE_CODE void PackPairs(const bfloat16* dy, int64_t dy_row, int64_t batch, int64_t columns, std::byte* to) {
   for (int64_t column = 0; column < columns; column += 16) {
     const __mmask16 mask = Lanes(columns - column), none = 0;
@@ -49,8 +49,8 @@ RIVULET_TILE_CODE void PackPairs(const bfloat16* dy, int64_t dy_row, int64_t bat
   }
 }
 
-// 16 columns of x, as the left factor of xᵀ·dy: for each column of x a row of `row_bytes` with the batch's pairs, 32
-// bytes of them where eight pairs are enough, else 64.
+// Packs 16 columns of x as the left factor of xᵀ·dy: for each column of x a row with the batch's pairs, of 32 bytes for
+// up to eight pairs, else 64; returns the row's bytes.
 RIVULET_TILE_INLINE int64_t PackTurnedPairs(const bfloat16* x, int64_t x_row, int64_t batch, int64_t columns,
                                             std::byte* to) {
   const __mmask16 mask = Lanes(columns), none = 0;
@@ -100,7 +100,7 @@ RIVULET_TILE_INLINE int64_t PackTurnedPairs(const bfloat16* x, int64_t x_row, in
 
 enum class Update { kNone, kWrite, kDescend };
 
-// A block of 16 rows and 32 columns of weights on its way, rounded, into a tile.
+// Loads a block of 16 rows and 32 columns of weights, rounded, into a tile.
 template <typename W>
 RIVULET_TILE_INLINE void FillLeft(const W* w, int64_t row_stride, int64_t height, int64_t width, std::byte* tile) {
   if (height == kTileRows && width >= kPair) {
@@ -114,7 +114,7 @@ RIVULET_TILE_INLINE void FillLeft(const W* w, int64_t row_stride, int64_t height
                        row < height ? RoundedRow(w + row * row_stride, width) : _mm512_setzero_si512());
 }
 
-// Gradients `made` of 16 rows and up to 32 columns, as two tiles, used.
+// Applies gradients `made` of 16 rows and up to 32 columns, given as two tiles.
 template <Update kUpdate>
 RIVULET_TILE_INLINE void Use(const float* made, __m512 rates, const float* from, float* to, int64_t row_stride,
                              int64_t height, int64_t width) {
@@ -135,7 +135,7 @@ RIVULET_TILE_INLINE void Use(const float* made, __m512 rates, const float* from,
   for (int64_t half = 0; half < 2; ++half, made += kTile, from += 16, to += 16) {
     const __mmask16 mask = Lanes(width - half * 16);
     if (mask == 0) return;
-    // All loads before all stores: a masked load waits for a masked store near it, even where no byte is both's.
+    // All loads before all stores: a masked load waits for a nearby masked store, even without common bytes.
     __m512 values[kTileRows];
 #pragma GCC unroll 16
     for (int64_t row = 0; row < kTileRows; ++row) {
@@ -151,11 +151,11 @@ RIVULET_TILE_INLINE void Use(const float* made, __m512 rates, const float* from,
   }
 }
 
-// 16 rows of weights at a time. The input's gradient is made turned, weights on the left, so that weights are rounded
-// as they lie; their own gradient is used as soon as it is made, 16 × 32 at a time. What goes from registers to a tile,
-// or back, goes through memory and takes its time: so each block is filled, and its gradients are made, while the block
-// before it is multiplied and used. Tiles: 0 and 1 the input's gradient, 2 weights, 3 and 5 dy, 4 x, 6 and 7 gradients
-// of weights.
+// 16 rows of weights at a time. The input's gradient is computed transposed, with weights on the left, so that weights
+// are rounded in memory order; their own gradient is applied as soon as it is computed, 16 × 32 at a time. Transfers
+// between registers and tiles pass through memory and take time: so each block is filled, and its gradients are
+// computed, while the previous block is multiplied and applied. Tiles: 0 and 1 the input's gradient, 2 weights, 3 and 5
+// dy, 4 x, 6 and 7 gradients of weights.
 template <typename W, bool kInput, Update kUpdate, bool kTwoBlocks>
 RIVULET_TILE_CODE void Backward(const TileDense& s, const bfloat16* x, const bfloat16* dy, float rate, const W* from,
                                 int64_t first_row, int64_t rows, float* to, bfloat16* dx) {
@@ -206,7 +206,7 @@ RIVULET_TILE_CODE void Backward(const TileDense& s, const bfloat16* x, const bfl
         }
       }
     };
-    // Of the batch's rows `first` and on, the input's gradient in columns `row` and on.
+    // For the batch's rows from `first` on: the input's gradient in columns from `row` on.
     const auto finish = [&](float* of_rows, int64_t first, int64_t count, int64_t row) RIVULET_TILE_CODE {
       __m512i r[16];
 #pragma GCC unroll 16

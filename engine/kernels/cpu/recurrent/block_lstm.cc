@@ -30,7 +30,7 @@ class BlockLstmKernel final : public Kernel {
   }
 
  private:
-  // BlockLSTMV2 has none: its bias holds it.
+  // BlockLSTMV2 has none: its bias includes it.
   static T ForgetBias(const NodeView& node) {
     return node.node.type() == "BlockLSTMV2" ? T{0} : static_cast<T>(node.attr<float>("forget_bias"));
   }

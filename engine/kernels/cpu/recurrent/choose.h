@@ -7,11 +7,11 @@
 namespace rivulet {
 
 enum class StepAlgorithm {
-  kByGate,   // an activation after another, of any kind
+  kByGate,   // one activation after another, of any kind
   kOnePass,  // lstm_rows.h or gru_rows.h: all gates of a row in registers
 };
 
-// `cell_clip`: 0 where cells are not clipped. T: float or double.
+// `cell_clip`: 0 if cells are not clipped. T: float or double.
 template <typename T>
 StepAlgorithm ChooseLstmStep(const Gate<T>& gate, const Gate<T>& candidate, const Gate<T>& output, bool peephole,
                              T cell_clip);

@@ -7,8 +7,8 @@
 
 namespace rivulet {
 
-// A row of `projection`, `product` and `bias` (null: none) is z, r, candidate, `units` of each; one of `gates` has
-// behind them what r multiplies. h becomes the next state, `output` gets a copy.
+// A row of `projection`, `product` and `bias` (null: none) is z, r, candidate, `units` of each; a row of `gates` also
+// has the factor of r after them. h becomes the next state, `output` gets a copy.
 void GruForwardRow(const float* projection, const float* product, const float* bias, float* gates, float* h,
                    float* output, size_t units);
 
@@ -16,7 +16,7 @@ struct GruRowGradient {
   const float *gates, *h;    // h: the state before the step
   const float* output_grad;  // added to h_grad
   float *grad, *recurrent;   // of the projection and of the product
-  float* h_grad;             // of this step's state; becomes what of it passes through z
+  float* h_grad;             // of this step's state; becomes its part that passes through z
 };
 void GruBackwardRow(const GruRowGradient& row, size_t units);
 

@@ -8,7 +8,7 @@
 
 namespace rivulet {
 
-// out = [x, h] · w + b, of `columns` columns.
+// out = [x, h] · w + b, with `columns` columns.
 template <typename T>
 struct JointProduct {
   int64_t batch, inputs, units, columns;
@@ -21,11 +21,11 @@ struct JointProduct {
   }
 };
 
-// One example's step of an LSTM from its gates' sums.
+// One step of an LSTM for one example, from its gates' sums.
 template <typename T>
 class LstmBlockStep {
  public:
-  // Gates lie as i, c, f, o, or with `forget_second` as i, f, c, o.
+  // The order of gates is i, c, f, o, or with `forget_second` i, f, c, o.
   LstmBlockStep(const NodeView& node, int64_t units, T forget_bias, bool forget_second)
       : units_(units),
         forget_bias_(forget_bias),

@@ -10,12 +10,12 @@
 
 namespace rivulet {
 
-// The walk over `steps` of `batch` sequences, `units` wide each.
+// The traversal of `steps` of `batch` sequences, each `units` wide.
 struct SequenceWalk {
   int64_t steps = 0, batch = 0, units = 0;
   bool time_major = false, reverse = false;
 
-  // Of a kernel whose rows (input or output) are `rows`, `multiple` · units wide.
+  // For a kernel whose rows (input or output) are `rows`, `multiple` · units wide.
   static SequenceWalk Of(const NodeView& node, const Shape& rows, int64_t multiple) {
     SequenceWalk walk;
     walk.time_major = node.attr<bool>("time_major");
@@ -27,22 +27,22 @@ struct SequenceWalk {
   }
 
   int64_t Row(int64_t t, int64_t b) const { return time_major ? t * batch + b : b * steps + t; }
-  int64_t row_stride() const { return time_major ? 1 : steps; }  // from one sequence's row of a step to the next's
-  // The step that comes at place `s` of the walk, and the one before it (-1 or `steps`: none).
+  int64_t row_stride() const { return time_major ? 1 : steps; }  // from a sequence's row of a step to the next one's
+  // The step at position `s` of the traversal, and the one before it (-1 or `steps`: none).
   int64_t Step(int64_t s) const { return reverse ? steps - 1 - s : s; }
   int64_t Before(int64_t t) const { return reverse ? t + 1 : t - 1; }
   int64_t After(int64_t t) const { return reverse ? t - 1 : t + 1; }
-  // How many rows further than a sequence's row of step `t` that of step `to` lies; 0 where there is no such step.
+  // Distance in rows from a sequence's row of step `t` to that of step `to`; 0 if there is no such step.
   int64_t RowsTo(int64_t t, int64_t to) const { return to < 0 || to >= steps ? 0 : Row(to, 0) - Row(t, 0); }
 };
 
-// Lengths of the sequences of a batch, int32, int64 or left out.
+// Lengths of the sequences of a batch, int32, int64 or omitted.
 class SequenceLengths {
  public:
   SequenceLengths(const TensorSpec& spec, size_t input)
       : dtype_(spec.dtype), given_(spec.shape.elements() > 0), input_(input) {}
 
-  // INVALID_ARGUMENT names the first one that is not within 0 .. steps.
+  // INVALID_ARGUMENT names the first length outside 0 .. steps.
   Status Check(const KernelContext& context, const SequenceWalk& walk) const {
     if (!given_) return absl::OkStatus();
     for (int64_t b = 0; b < walk.batch; ++b) {
@@ -80,8 +80,8 @@ inline CellActivation CellActivationOf(std::string_view name) {
   return CellActivation::kTanh;  // the op allows no other names
 }
 
-// An activation, its input bounded to ±clip where clip > 0. All activations grow with their input and their
-// derivatives follow from their outputs, so outputs are all that a backward pass needs.
+// An activation, with its input limited to ±clip if clip > 0. All activations are monotonic, and their derivatives
+// follow from their outputs, so a backward pass needs only outputs.
 template <typename T>
 class Gate {
  public:
@@ -94,7 +94,7 @@ class Gate {
     }
   }
 
-  // Of this kind, and its input not bounded.
+  // Returns true if it has this kind, without a clip.
   bool IsPlain(CellActivation kind) const { return kind_ == kind && !(clip_ > 0); }
 
   void Apply(T* values, int64_t count) const {
@@ -107,7 +107,7 @@ class Gate {
     Activate(values, count);
   }
 
-  // gradient[i] *= the derivative at the input whose output is y[i].
+  // gradient[i] *= the derivative at the input with the output y[i].
   void TimesDerivative(const T* y, T* gradient, int64_t count) const {
     const T one = 1;
     switch (kind_) {
@@ -196,7 +196,7 @@ class Gate {
   T clip_, low_ = 0, high_ = 0;
 };
 
-// Memory of one kind after another in a kernel's scratch.
+// Divides a kernel's scratch into consecutive parts.
 template <typename T>
 class ScratchPlan {
  public:
@@ -211,15 +211,15 @@ class ScratchPlan {
   size_t elements_ = 0;
 };
 
-// An optional input: null where it is left out.
+// An optional input: null if it is omitted.
 template <typename T>
 const T* OptionalInput(const KernelContext& context, size_t i, bool given) {
   return given ? InputOf<T>(context, i) : nullptr;
 }
 inline bool IsGiven(const NodeView& node, size_t i) { return node.inputs[i].shape.elements() > 0; }
 
-// Where the state lies that sequence `b` began step `t` with: `output` is that of all steps, `h0` that before the
-// first; null, as `h0` may be: zero.
+// The state with which sequence `b` began step `t`: `output` has those of all steps, `h0` that before the first; null,
+// also for `h0`, means zero.
 template <typename T>
 const T* StateBefore(const KernelContext& context, const SequenceWalk& walk, const SequenceLengths& lengths, int64_t t,
                      int64_t b, const T* output, const T* h0) {

@@ -1,5 +1,5 @@
-// GRU over sequences and its backward pass. With reset_after each step is one product; otherwise two, since the
-// candidate sees the state after its reset.
+// GRU over sequences and its backward pass. With reset_after each step is one product; otherwise two, because the
+// candidate depends on the reset state.
 #include "engine/kernels/cpu/product/step_product.h"
 #include "engine/kernels/cpu/recurrent/choose.h"
 #include "engine/kernels/cpu/recurrent/gru_rows.h"
@@ -8,7 +8,7 @@
 namespace rivulet {
 namespace {
 
-// A row of `gates`: z, r, candidate, and what the candidate's derivative by r needs: h · R_h + b_h (reset_after) or
+// A row of `gates`: z, r, candidate, and the factor for the candidate's derivative by r: h · R_h + b_h (reset_after) or
 // r · h.
 template <typename T>
 class GruKernel final : public Kernel {
@@ -103,7 +103,7 @@ class GruKernel final : public Kernel {
       for (int64_t i = 0; i < width; ++i) product[row * width + i] += bias[i];
   }
 
-  // What is left of step t after its product, where gru_rows.h has it.
+  // The rest of step t after its product, if gru_rows.h supports it.
   void Rows(const KernelContext& context, int64_t t, const float* product, float* h) const {
     const int64_t units = walk_.units;
     for (int64_t b = 0; b < walk_.batch; ++b) {
@@ -189,7 +189,7 @@ class GruGradKernel final : public Kernel {
   }
 
  private:
-  // The gradients of z and the candidate, and with reset_after that of r; h_grad becomes what passes through z.
+  // Computes the gradients of z and the candidate, and with reset_after that of r; h_grad becomes its part through z.
   void Candidate(const KernelContext& context, int64_t row, T* h_grad) const {
     const int64_t units = walk_.units;
     const T* gates = InputOf<T>(context, 4) + row * 4 * units;

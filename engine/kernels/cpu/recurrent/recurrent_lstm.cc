@@ -165,7 +165,7 @@ class LstmGradKernel final : public Kernel {
     return t >= 0 && t < walk_.steps && lengths_.Covers(context, t, b);
   }
 
-  // Output 1: the states that each step began with. In the order of memory, which the walk over the steps has not.
+  // Output 1: the states at the start of each step. In memory order, unlike the traversal of steps.
   void CopyStatesBefore(const KernelContext& context) const {
     const int64_t units = walk_.units;
     const T *h0 = OptionalInput<T>(context, 1, has_h_), *states = InputOf<T>(context, 5);
@@ -185,7 +185,7 @@ class LstmGradKernel final : public Kernel {
     }
   }
 
-  // One step of one sequence. c_grad becomes the gradient of the cell before it; h_grad is only read.
+  // One step of one sequence. c_grad becomes the gradient of the previous cell; h_grad is only read.
   void Step(const KernelContext& context, int64_t t, int64_t b, const T* c_before, const T* h_grad, T* c_grad,
             T* rows) const {
     const int64_t units = walk_.units, row = walk_.Row(t, b), before = walk_.Before(t);
@@ -205,7 +205,7 @@ class LstmGradKernel final : public Kernel {
         return;
       }
     }
-    if (gates == grad) {  // gradients are written before the last of the gates is read
+    if (gates == grad) {  // gradients are written before the last gate is read
       gates = std::copy_n(gates, 4 * units, rows + 3 * units) - 4 * units;
     }
     const T *in = gates, *forget = gates + units, *candidate = gates + 2 * units, *out = gates + 3 * units;
@@ -265,8 +265,8 @@ StatusOr<Prepared> PrepareLstm(const NodeView& node, const KernelPolicy& policy)
   prepared.scratch_bytes = scratch.bytes();
   prepared.implementation = policy.portable ? "loop" : "hwy";
   constexpr bool kForward = std::is_same_v<K<T>, LstmKernel<T>>;
-  // A row of gates is made of its row of the projection, a row of their gradients of its row of gates; the states
-  // before each step are copied when nobody reads the output's gradient any more.
+  // A row of gates replaces its row of the projection, a row of their gradients its row of gates; the states before
+  // each step are copied when the output's gradient is no longer needed.
   if (kForward) {
     prepared.in_place = {{0, 3}};
   } else {

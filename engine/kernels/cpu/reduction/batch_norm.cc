@@ -1,4 +1,4 @@
-// FusedBatchNormV3 and its gradient, by themselves and with a Relu or Relu6 after them.
+// FusedBatchNormV3 and its gradient, alone and followed by Relu or Relu6.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -19,7 +19,7 @@ struct Attributes {
   const Rectifier<T>* rectified() const { return rectifier ? &*rectifier : nullptr; }
 };
 
-// What a kernel keeps per channel in its scratch: two doubles and `kArrays` arrays of T, after two more for the sums.
+// A kernel's scratch per channel: two doubles and `kArrays` arrays of T, after two more for the sums.
 template <typename T, size_t kArrays>
 struct BatchScratch {
   static size_t Bytes(int64_t channels) {
@@ -59,7 +59,7 @@ class BatchNormKernel final : public Kernel {
       for (int64_t c = 0; c < channels; ++c) {
         mean[c] = static_cast<T>(exact_mean[c]);
         variance[c] = static_cast<T>(squares[c] / std::max(count, 1.0));
-        // The average is of the unbiased estimate, as in TensorFlow.
+        // The average uses the unbiased estimate, as in TensorFlow.
         Average(mean[c], mean_in, c, average_mean);
         Average(static_cast<T>(squares[c] / std::max(count - 1, 1.0)), variance_in, c, average_variance);
       }
@@ -77,7 +77,7 @@ class BatchNormKernel final : public Kernel {
 
  private:
   void Average(T value, const T* before, int64_t c, T* after) const {
-    // With factor 1 nothing need be known before: the vector may be empty.
+    // With factor 1 no previous value is needed: the vector may be empty.
     after[c] = a_.average_factor == T{1} ? value : before[c] * (T{1} - a_.average_factor) + value * a_.average_factor;
   }
 
@@ -117,7 +117,7 @@ class BatchNormGradKernel final : public Kernel {
     if (a_.training) {
       ChannelNormalizeGradient<T>(dy, x, {mean, ones, q, r, factors}, rectified, a_.layout, OutputOf<T>(context, 0));
     } else {
-      // dy · factor alone: an infinite x must not reach it.
+      // dy · factor alone: an infinite x must not affect it.
       ChannelNormalize<T>(dy, q, factors, q, nullptr, a_.layout, OutputOf<T>(context, 0));
     }
     *OutputOf<T>(context, 3) = *OutputOf<T>(context, 4) = T{0};

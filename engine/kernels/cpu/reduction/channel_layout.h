@@ -6,7 +6,7 @@
 
 namespace rivulet {
 
-// `x` seen as [rows, channels, inner] by attribute data_format: channels come last ("NHWC", …), or second ("NCHW", …).
+// `x` viewed as [rows, channels, inner] by attribute data_format: channels are last ("NHWC", …), or second ("NCHW", …).
 inline ChannelLayout ChannelLayoutOf(const NodeView& node, const Shape& x) {
   const bool last = node.attr<std::string>("data_format").ends_with('C');
   const int axis = last ? x.rank() - 1 : 1;

@@ -20,12 +20,12 @@ namespace rivulet {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Of elements that a block keeps in the first-level cache.
+// Elements of a block, which stays in the first-level cache.
 constexpr int64_t kChannelBlock = 4096;
 
 int64_t BlockRows(int64_t channels) { return std::clamp<int64_t>(kChannelBlock / channels, 16, 256); }
 
-// f(vectors, offset, load, store) over groups of four vectors, then over single ones, then the tail.
+// Calls f(vectors, offset, load, store) for groups of four vectors, then for single ones, then for the tail.
 template <class D, class F>
 HWY_INLINE void ForEachGroup(D d, size_t count, F f) {
   const size_t lanes = hn::Lanes(d);
@@ -53,7 +53,7 @@ HWY_INLINE void ForEachGroup(D d, size_t count, F f) {
   }
 }
 
-// Mean and squares of `rows` rows of channels-last x: to block_mean and block_squares.
+// Mean and squares of `rows` rows of channels-last x, written to block_mean and block_squares.
 template <typename T>
 HWY_INLINE void BlockMoments(const T* x, int64_t rows, int64_t channels, int64_t ahead, T* block_mean,
                              T* block_squares) {
@@ -84,7 +84,7 @@ HWY_INLINE void BlockMoments(const T* x, int64_t rows, int64_t channels, int64_t
   });
 }
 
-// The same of `count` elements of one channel that lie side by side.
+// The same for `count` adjacent elements of one channel.
 template <typename T>
 HWY_INLINE void RowMoments(const T* x, int64_t count, T* block_mean, T* block_squares) {
   const hn::CappedTag<T, 16> d;
@@ -143,7 +143,7 @@ HWY_INLINE void Moments(const T* x, const ChannelLayout& layout, double* mean, d
   }
 }
 
-// Rectifier's two sides: y itself, and which lanes of its gradient pass.
+// Both directions of a rectifier: y itself, and the lanes whose gradient passes.
 template <class D, class V, typename T>
 HWY_INLINE V RectifiedValue(D d, V y, T top) {
   const V limit = hn::Set(d, top);
@@ -229,9 +229,9 @@ HWY_INLINE void GradientSums(const T* dy, const T* x, const T* mean, const Recti
   }
 }
 
-// f(first, end) over all rows, the last ones first, some 64 KiB at a time. Normalisations come after a walk that took
-// the statistics from the first row to the last: what a cache still holds of images that are larger than it are the
-// last rows. And whoever reads the result from its beginning finds that near.
+// Calls f(first, end) for all rows, the last ones first, some 64 KiB at a time. A normalisation follows a pass that
+// computed the statistics from the first row to the last: for images larger than a cache, it still holds the last rows.
+// And a later reader that starts at the beginning finds that in the cache.
 template <typename T, class F>
 HWY_INLINE void FromTheEnd(const ChannelLayout& layout, F f) {
   constexpr int64_t kElements = (int64_t{64} << 10) / sizeof(T);
@@ -239,15 +239,15 @@ HWY_INLINE void FromTheEnd(const ChannelLayout& layout, F f) {
   for (int64_t end = layout.rows; end > 0; end -= rows) f(std::max<int64_t>(end - rows, 0), end);
 }
 
-// Asks for what lies 2 KiB ahead of a row, as the processor's own prefetching stops at every page and does not begin
-// anew at once.
+// Prefetches 2 KiB ahead of a row, because the hardware's
+// prefetching stops at every page and restarts late.
 template <typename T>
 HWY_INLINE void FetchAhead(const T* row, int64_t channels) {
   constexpr int64_t kLine = 64 / sizeof(T), kAhead = 2048 / sizeof(T);
   for (int64_t c = 0; c < channels; c += kLine) hwy::Prefetch(row + c + kAhead);
 }
 
-// Whether y is written past the caches; it must have whole vectors only, and not be the input.
+// Whether y is written past the caches; it must consist of whole vectors, and not be the input.
 template <class D, typename T>
 HWY_INLINE bool WritesPastCaches(D d, const T* x, const T* y, const ChannelLayout& layout) {
   const size_t lanes = hn::Lanes(d);

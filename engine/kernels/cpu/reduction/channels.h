@@ -1,5 +1,5 @@
-// Statistics of channels and the normalisation by them, for tensors seen as [rows, channels, inner]; inner is 1 if
-// channels come last. Batch, group and instance normalisation share it.
+// Statistics of channels and the normalisation by them, for tensors viewed as [rows, channels, inner]; inner is 1 if
+// channels are last. Batch, group and instance normalisation share it.
 //
 // The order of every sum depends on the sizes alone. Statistics are computed block by block while a block is in the
 // cache: its mean, then the squares of the distances from it. Blocks are joined in double: Chan, Golub and LeVeque,
@@ -17,20 +17,20 @@ struct ChannelLayout {
   int64_t elements() const { return rows * channels * inner; }
 };
 
-// A rectifier that follows a normalisation, Relu or Relu6: what is below 0 becomes 0, and what is above `top` that.
-// Relu has NaN for `top`, above which nothing is.
+// A rectifier after a normalisation, Relu or Relu6: values below 0 become 0, and values above `top` become `top`. For
+// Relu `top` is NaN, which no value exceeds.
 template <typename T>
 struct Rectifier {
   T top = 0;
 };
 
-// All of these are for T = float and double.
+// The functions below exist for T = float and double.
 
 // Per channel the mean and the sum of squared distances from it; zeros without rows. `scratch`: 2 · channels elements.
 template <typename T>
 void ChannelMoments(const T* x, const ChannelLayout& layout, double* mean, double* squares, T* scratch);
 
-// What `rectifier` let through, or all where it is null, is told by ChannelNormalize's y, made again from x, `factor`
+// The elements that `rectifier` passed (all if null) are found from ChannelNormalize's y, recomputed from x, `factor`
 // and `offset`: dy counts where 0 < y < top, and as 0 elsewhere.
 template <typename T>
 struct Rectified {
@@ -43,7 +43,7 @@ template <typename T>
 void ChannelGradientSums(const T* dy, const T* x, const T* mean, const Rectified<T>& rectified,
                          const ChannelLayout& layout, double* sum_dy, double* sum_dy_x, T* scratch);
 
-// y = (x - mean) · factor + offset, these three per channel, and rectified where `rectifier` is not null. y may be x.
+// y = (x - mean) · factor + offset, these three per channel, and rectified if `rectifier` is not null. y may be x.
 template <typename T>
 void ChannelNormalize(const T* x, const T* mean, const T* factor, const T* offset, const Rectifier<T>* rectifier,
                       const ChannelLayout& layout, T* y);

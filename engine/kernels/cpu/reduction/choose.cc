@@ -4,7 +4,7 @@
 
 namespace rivulet {
 
-// The last axis that is longer than one element decides: columns where it is kept and has no gaps.
+// The last axis longer than one element decides: columns if it is kept and has no gaps.
 ReductionAlgorithm ChooseReduction(std::span<const int64_t> dims, std::span<const int64_t> strides,
                                    const std::vector<bool>& is_reduced) {
   for (size_t axis = dims.size(); axis-- > 0;) {

@@ -8,16 +8,16 @@
 namespace rivulet {
 
 enum class ReductionAlgorithm {
-  kRows,     // each result by itself, in 16 virtual lanes
-  kColumns,  // neighbouring results side by side, down the rows
+  kRows,     // each result separately, in 16 virtual lanes
+  kColumns,  // adjacent results in parallel, row by row
 };
 
-// Of an input of these sizes and strides, per axis.
+// For an input of these sizes and strides, per axis.
 ReductionAlgorithm ChooseReduction(std::span<const int64_t> dims, std::span<const int64_t> strides,
                                    const std::vector<bool>& is_reduced);
 
-// Whether a result is best written past the caches: where none holds it until it is read, its lines, which are written
-// whole, need not be read first. That is a third of the memory traffic of a normalisation.
+// Returns true if a result should be written past the caches: if no cache would hold it until it is read, its lines,
+// which are written completely, need not be read first. That is a third of a normalisation's memory traffic.
 bool PaysToWritePastCaches(int64_t bytes);
 
 }  // namespace rivulet

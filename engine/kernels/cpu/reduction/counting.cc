@@ -1,4 +1,4 @@
-// Counts, ranks and places of values.
+// Counts, ranks and positions of values.
 #include <algorithm>
 #include <cmath>
 
@@ -8,7 +8,7 @@
 namespace rivulet {
 namespace {
 
-// Reads integer `i` of an input of int32 or int64.
+// Reads integer `i` of an input of type int32 or int64.
 int64_t IntegerAt(const KernelContext& c, size_t input, bool wide, int64_t i) {
   return wide ? InputOf<int64_t>(c, input)[i] : int64_t{InputOf<int32_t>(c, input)[i]};
 }
@@ -105,7 +105,7 @@ StatusOr<Prepared> PrepareInTopK(const NodeView& node, const KernelPolicy&) {
     for (int64_t row = 0; row < rows; ++row) {
       const float* scores = InputOf<float>(c, 0) + row * classes;
       const int64_t target = IntegerAt(c, 1, wide, row);
-      // As TensorFlow: a target or a score without meaning is no hit.
+      // As in TensorFlow: an invalid target or score is not a hit.
       bool hit = target >= 0 && target < classes && std::isfinite(scores[target]);
       int64_t above = 0;
       for (int64_t i = 0; hit && i < classes; ++i) {

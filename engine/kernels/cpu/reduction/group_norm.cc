@@ -1,5 +1,5 @@
-// GroupNorm, InstanceNorm (a group per channel) and their gradients: example by example, statistics per channel, joined
-// to those of the groups.
+// GroupNorm, InstanceNorm (one group per channel) and their gradients: example by example, with statistics per channel
+// that are joined to those of groups.
 #include <algorithm>
 #include <cmath>
 
@@ -16,7 +16,7 @@ struct Groups {
   double count() const { return static_cast<double>(group_size * layout.rows * layout.inner); }
 };
 
-// Arrays over channels in a kernel's scratch: `doubles`, then `values`, then two that ChannelMoments uses.
+// Arrays over channels in a kernel's scratch: `doubles`, then `values`, then two for ChannelMoments.
 template <typename T, size_t kDoubles, size_t kValues>
 struct GroupScratch {
   static size_t Bytes(int64_t channels) {
@@ -135,7 +135,7 @@ StatusOr<Prepared> PrepareGroups(const NodeView& node, size_t x, std::vector<std
   Groups groups;
   groups.layout = ChannelLayoutOf(node, shape);
   groups.examples = shape.dim(0);
-  // Without the axis of examples: rows count pixels where channels come last.
+  // Without the axis of examples: rows count pixels if channels are last.
   groups.layout.rows = 1;
   if (node.attr<std::string>("data_format").ends_with('C'))
     for (int axis = 1; axis < shape.rank() - 1; ++axis) groups.layout.rows *= shape.dim(axis);

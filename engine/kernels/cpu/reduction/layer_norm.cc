@@ -1,5 +1,5 @@
-// LayerNorm and RmsNorm over rows, and their gradients. Sums within a row run in 16 virtual lanes, blocks of a row and
-// rows one after the other in double.
+// LayerNorm and RmsNorm over rows, and their gradients. Sums within a row use 16 virtual lanes; blocks of a row and
+// rows are added in order in double.
 #include <algorithm>
 #include <cmath>
 
@@ -22,7 +22,7 @@ struct NormRows {
   int64_t rows = 0, width = 0;
   double epsilon = 0;
 };
-// Gradients of scale and offset are summed in T over this many rows at most, then in double.
+// Gradients of scale and offset are summed in T over at most this many rows, then in double.
 inline constexpr int64_t kNormRowBlock = 64;
 }  // namespace rivulet
 #endif
@@ -34,14 +34,14 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr int64_t kBlock = 4096;
 
-// Rows are taken several at a time and go through each step one after the other: a row by itself would wait for its
-// sums, its quotients and its root, each of which needs the one before. As many as the nearest cache holds with their
-// results; a multiple of four.
+// Several rows go through each step together: a single row would wait for
+// its sums, its quotients and its root, which depend on each other. As many
+// rows as the nearest cache holds with their results; a multiple of four.
 constexpr int64_t kRowsAtOnce = 16;
 HWY_INLINE int64_t NormRowsAtOnce(int64_t width) { return width <= 256 ? kRowsAtOnce : width <= 512 ? 8 : 4; }
 
-// Sums of f over each of `rows` rows, in blocks of a row: f(row, begin of the block, load, add) as in LaneTotals. What
-// `sums` gets for rows that are not there is of no use.
+// Sums of f over each of `rows` rows, in blocks of a row: f(row, begin of the block, load, add) as in LaneTotals.
+// Elements of `sums` for missing rows are undefined.
 template <size_t kSums, typename T, class F>
 HWY_INLINE void RowSums(int64_t rows, int64_t width, F f, double (&sums)[kSums][kRowsAtOnce]) {
   const hn::CappedTag<T, 16> d;
@@ -52,7 +52,7 @@ HWY_INLINE void RowSums(int64_t rows, int64_t width, F f, double (&sums)[kSums][
     for (int64_t begin = 0; begin < width; begin += kBlock) {
       V totals[kSums][4][kVectors];
       for (int64_t r = 0; r < 4; ++r) {
-        const int64_t row = std::min(first + r, rows - 1);  // the last one stands in for what is not there
+        const int64_t row = std::min(first + r, rows - 1);  // the last row replaces missing ones
         V total[kSums][kVectors];
         LaneTotals<kSums>(
             d, static_cast<size_t>(std::min(kBlock, width - begin)),
@@ -71,7 +71,7 @@ HWY_INLINE void RowSums(int64_t rows, int64_t width, F f, double (&sums)[kSums][
   }
 }
 
-// f of all kRowsAtOnce rows' doubles, by vectors, as T.
+// Converts f of all kRowsAtOnce rows' doubles to T, by vectors.
 template <typename T, class F>
 HWY_INLINE void OfRows(F f, T (&results)[kRowsAtOnce]) {
   const hn::CappedTag<double, kRowsAtOnce> d;
@@ -131,13 +131,13 @@ HWY_INLINE void Forward(const NormRows<T>& n, const T* x, const T* scale, const 
   }
 }
 
-// What the gradients of some rows need of their sums.
+// Values that the gradients of some rows derive from their sums.
 template <typename T>
 struct RowFactors {
   T centers[kRowsAtOnce], inverses[kRowsAtOnce], minus[kRowsAtOnce], of_x[kRowsAtOnce];
 };
 
-// A column's share of some rows: dx, and the sums of its scale's and offset's gradients, which stay in registers from
+// A column's part of some rows: dx, and the sums for the gradients of scale and offset, which stay in registers from
 // row to row. `kVectors` vectors, or the last elements of a row with load and store for them.
 template <bool kCentered, size_t kVectors, typename T, class D, class Load, class Store>
 HWY_INLINE void BackwardColumns(D d, int64_t rows, int64_t width, const RowFactors<T>& factors, const T* dy, const T* x,
@@ -167,9 +167,9 @@ HWY_INLINE void BackwardColumns(D d, int64_t rows, int64_t width, const RowFacto
   }
 }
 
-// dx = inverse (dy · scale - s1 / width - (x - mean) inverse² s2 / width), s1 and s2 the row's sums of dy · scale and
-// of dy · scale · (x - mean); without s1 where nothing is centered. `totals`: 2 · width doubles, `partial`: 2 · width
-// of T.
+// dx = inverse (dy · scale - s1 / width - (x - mean) inverse² s2 / width), where s1 and s2 are the row's sums of dy ·
+// scale and of dy · scale · (x - mean); without s1 if nothing is centered. `totals`: 2 · width doubles, `partial`: 2 ·
+// width of T.
 template <bool kCentered, typename T>
 HWY_INLINE void Backward(const NormRows<T>& n, const T* dy, const T* x, const T* scale, const T* mean, const T* inverse,
                          T* dx, T* scale_grad, T* offset_grad, double* totals, T* partial) {
@@ -327,7 +327,7 @@ class NormGradKernel final : public Kernel {
   NormRows<T> rows_;
 };
 
-// Rows are what the axes before begin_norm_axis count.
+// The number of rows is the product of the axes before begin_norm_axis.
 template <typename T>
 StatusOr<NormRows<T>> RowsOf(const NodeView& node, const Shape& x) {
   const int64_t begin = node.attr<int64_t>("begin_norm_axis");

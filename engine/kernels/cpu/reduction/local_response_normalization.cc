@@ -1,4 +1,4 @@
-// LRN and its gradient, in double inside and in one order on every machine.
+// LRN and its gradient, computed in double and in one order on every machine.
 #include <algorithm>
 #include <cmath>
 
@@ -62,8 +62,8 @@ template <typename T>
 class LrnGradKernel final : public Kernel {
  public:
   explicit LrnGradKernel(const Lrn& lrn) : lrn_(lrn) {}
-  // dx_j = g_j n_j^-beta - 2 alpha beta x_j Σ_i g_i y_i / n_i over the channels i around j. y is computed again,
-  // because the rounded one of a float would lose digits.
+  // dx_j = g_j n_j^-beta - 2 alpha beta x_j Σ_i g_i y_i / n_i over the channels i around j. y is recomputed, because a
+  // float's rounded y would lose digits.
   Status Run(const KernelContext& context) const override {
     double* norms = reinterpret_cast<double*>(context.scratch);
     double* shares = norms + lrn_.channels;

@@ -28,7 +28,7 @@ HWY_INLINE hn::Vec<Doubles> Widened(const float* in) {
   return hn::PromoteTo(Doubles(), hn::LoadU(floats, in));
 }
 
-// The lanes of a vector as a tree: i and i + half of them, and so on.
+// Reduces a vector's lanes as a tree: i and i + half of them, and so on.
 template <class D, class F>
 HWY_INLINE hn::TFromD<D> JoinHalves(D, hn::Vec<D> v, [[maybe_unused]] const F& join) {
   if constexpr (hn::MaxLanes(D()) == 1) {
@@ -41,7 +41,7 @@ HWY_INLINE hn::TFromD<D> JoinHalves(D, hn::Vec<D> v, [[maybe_unused]] const F& j
   }
 }
 
-// A lane that nothing was added to is 0 and leaves what it is joined with as it is.
+// A lane without elements is 0 and does not change the sum.
 HWY_INLINE double SumRow(const float* HWY_RESTRICT in, int64_t count) {
   const Doubles d;
   const hn::Rebind<float, Doubles> floats;

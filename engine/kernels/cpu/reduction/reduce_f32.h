@@ -5,10 +5,10 @@
 
 namespace rivulet {
 
-// The sums of rows of `count` elements, `stride` from one to the next, each in 16 lanes that are joined as a tree.
+// The sums of rows of `count` elements, rows `stride` apart, each in 16 lanes that are joined as a tree.
 void SumRowsF32(const float* in, int64_t stride, int64_t count, int64_t rows, double* sums);
 
-// The largest and smallest elements of such rows, in 16 lanes; NaN, once met, stays.
+// The largest and smallest elements of such rows, in 16 lanes; NaN is kept.
 void MaxRowsF32(const float* in, int64_t stride, int64_t count, int64_t rows, float* largest);
 void MinRowsF32(const float* in, int64_t stride, int64_t count, int64_t rows, float* least);
 

@@ -1,4 +1,4 @@
-// Reductions over axes, and the positions of extremes.
+// Reductions over axes, and positions of extremes.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -39,7 +39,7 @@ struct ProdReducer : SumReducer<T> {
   static Carry Neutral() { return Carry{1}; }
   static Carry Join(Carry a, Carry b) { return static_cast<Carry>(a * b); }
 };
-// NaN, once met, stays.
+// NaN is kept.
 template <typename T>
 struct MaxReducer {
   using Joining = MaxReducer;
@@ -88,9 +88,9 @@ struct AnyReducer {
   static bool Result(bool carry, int64_t) { return carry; }
 };
 
-// Of one element most reductions are that element, to the bit: a sum that began with zero would turn -0 into +0, where
-// TensorFlow hands on what it reduces over no axes, or over axes of size one, untouched. So the step without such a
-// reduction, which SimplifyArithmetic makes, has the bits of the step with it.
+// Most reductions of one element return that element, to the bit: a sum that starts from zero would turn -0 into +0,
+// whereas TensorFlow passes on unchanged what it reduces over no axes, or axes of size one. So the step without such a
+// reduction (removed by SimplifyArithmetic) has the same bits.
 template <typename R, typename T>
 constexpr bool kIsItsOneElement = !std::is_base_of_v<HalfSquaresReducer<T>, R>;
 
@@ -128,7 +128,7 @@ StatusOr<Prepared> PrepareLoops(const NodeView& node, const ReductionLoops& loop
   for (int64_t axis : axes) reduced[AxisOf(axis, input.rank())] = true;
   RIVULET_ASSIGN_OR_RETURN(const ReductionPlan plan, PlanReduction(input.dims(), RowMajorStrides(input), reduced));
   Prepared prepared;
-  // Without anything to reduce each element is read just before it is written.
+  // If nothing is reduced, each element is read just before it is written.
   const bool one = plan.count == 1 && input.elements() == node.outputs[0].shape.elements();
   if (one) prepared.in_place = {{0, 0}};
   if (one && is_its_one_element) {
@@ -169,8 +169,8 @@ bool Beyond(T x, T best) {
   return kLargest ? x > best : x < best;
 }
 
-// Where the extreme of a row stands; the first where several tie. NaN is never beyond anything, and nothing is beyond
-// NaN.
+// Position of a row's extreme; the first if several are
+// equal. NaN never exceeds anything, and nothing exceeds NaN.
 template <typename T, bool kLargest>
 int64_t ArgInRow(const std::byte* bytes, int64_t size) {
   const T* in = reinterpret_cast<const T*>(bytes);
@@ -178,7 +178,7 @@ int64_t ArgInRow(const std::byte* bytes, int64_t size) {
   T best = in[0];
   int64_t i = 0;
   if constexpr (!kSeldomReduced<T>) {
-    // In lanes, that are joined when all is read.
+    // In lanes, which are joined at the end.
     T lanes[kReductionLanes];
     for (T& lane : lanes) lane = in[0];
     for (; i + kReductionLanes <= size; i += kReductionLanes)
@@ -195,7 +195,7 @@ int64_t ArgInRow(const std::byte* bytes, int64_t size) {
   return at;
 }
 
-// The same down `width` neighbouring columns of [size, inner].
+// The same for `width` adjacent columns of [size, inner].
 template <typename T, typename Index, bool kLargest>
 void ArgInColumns(const std::byte* bytes, int64_t size, int64_t inner, int64_t width, void* positions) {
   const T* in = reinterpret_cast<const T*>(bytes);
@@ -217,7 +217,7 @@ void ArgInColumns(const std::byte* bytes, int64_t size, int64_t inner, int64_t w
 struct ArgLoops {
   size_t element;
   int64_t (*in_row)(const std::byte* in, int64_t size);
-  // Positions as int64; `narrow`, where there is one, as int32.
+  // Positions as int64; `narrow`, if set, writes int32.
   void (*in_columns)(const std::byte* in, int64_t size, int64_t inner, int64_t width, void* positions);
   void (*narrow_in_columns)(const std::byte* in, int64_t size, int64_t inner, int64_t width, void* positions);
 };
@@ -291,7 +291,7 @@ using Signed = typename std::conditional_t<std::is_integral_v<T>, std::make_sign
 
 #define RIVULET_REDUCTION_KERNEL(name, reducer, type) \
   RIVULET_KERNEL(name, Device::kCpu, type, (PrepareReduction<reducer<type>, type>));
-// Sums and products that wrap around have the same bits with and without a sign.
+// Sums and products with wrap-around have the same bits for signed and unsigned types.
 #define RIVULET_WRAPPING_KERNEL(name, reducer, type) \
   RIVULET_KERNEL(name, Device::kCpu, type, (PrepareReduction<reducer<Signed<type>>, Signed<type>>));
 #define RIVULET_FLOATS(M, name, reducer) M(name, reducer, float) M(name, reducer, double)

@@ -19,10 +19,10 @@ class ScanKernel final : public Kernel {
   Status Run(const KernelContext& context) const override {
     const T* in = InputOf<T>(context, 0);
     T* out = OutputOf<T>(context, 0);
-    // Rows in the order in which they are joined.
+    // Rows in the order of accumulation.
     const int64_t block = s_.size * s_.inner, step = s_.reverse ? -s_.inner : s_.inner;
     int64_t outer = 0;
-    // Rows by themselves, several at once: each waits for its own last sum only.
+    // Separate rows, several at once: each waits only for its own last sum.
     constexpr int64_t kRows = 8;
     for (; s_.inner == 1 && outer + kRows <= s_.outer; outer += kRows, in += kRows * block, out += kRows * block) {
       T carry[kRows];
@@ -59,7 +59,7 @@ class ScanKernel final : public Kernel {
   ScanSizes s_;
 };
 
-// dx[i] = (product before i) · s[i], where s gathers what comes after: s[i] = dy[i] + x[i + 1] · s[i + 1]; without i
+// dx[i] = (product before i) · s[i], where s accumulates from the end: s[i] = dy[i] + x[i + 1] · s[i + 1]; without i
 // itself (exclusive), s[i] = dy[i + 1] + x[i + 1] · s[i + 1].
 template <typename T>
 class CumprodGradKernel final : public Kernel {

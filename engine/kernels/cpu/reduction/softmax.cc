@@ -23,7 +23,7 @@ class SoftmaxKernel final : public Kernel {
   int64_t rows_, classes_;
 };
 
-// Rows of the last axis: {rows, classes}; {0, 0} when there is nothing to do.
+// Rows of the last axis: {rows, classes}; {0, 0} if there are no elements.
 std::pair<int64_t, int64_t> RowsOf(const Shape& shape) {
   const int64_t elements = shape.elements(), classes = shape.dim(shape.rank() - 1);
   return elements == 0 ? std::pair<int64_t, int64_t>{0, 0} : std::pair{elements / classes, classes};
@@ -53,7 +53,7 @@ class CrossEntropyKernel final : public Kernel {
   int64_t rows_, classes_;
 };
 
-// One of the operands is broadcast: each row is made whole in the scratch first.
+// One operand is broadcast: each row is first expanded in scratch.
 template <typename T>
 class BroadcastCrossEntropyKernel final : public Kernel {
  public:

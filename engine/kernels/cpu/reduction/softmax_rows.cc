@@ -57,7 +57,7 @@ HWY_INLINE double SumOverRow(size_t count, F f) {
 
 HWY_INLINE V Larger(V a, V b) { return hn::IfThenElse(hn::Gt(a, b), a, b); }
 
-// The largest element, NaN left out of account: it makes the row's sum of exponentials NaN.
+// The largest element, ignoring NaN, which makes the row's sum of exponentials NaN.
 HWY_INLINE float LargestOfRow(const float* row, size_t count) {
   const D d;
   const V least = hn::Set(d, -std::numeric_limits<float>::infinity());
@@ -73,15 +73,15 @@ HWY_INLINE float LargestOfRow(const float* row, size_t count) {
   return LargestLane(d, Larger(Larger(largest[0], largest[1]), Larger(largest[2], largest[3])));
 }
 
-// Rows that go through each step one after the other, so that none waits for its own largest element, sum and quotient;
-// few enough to stay in the nearest cache.
+// Rows that go through each step together, so that none waits for its own largest element, sum and quotient; few enough
+// to stay in the nearest cache.
 constexpr size_t kRowsAtOnce = 16;
 HWY_INLINE size_t RowsAtOnce(size_t classes) { return std::clamp<size_t>(4096 / (classes + 1), 1, kRowsAtOnce); }
 
-// Groups of kLanes elements whose exponentials are made side by side, as far as there are registers for them.
+// Groups of kLanes elements whose exponentials are computed in parallel, as registers allow.
 constexpr size_t kSide = kVector == kLanes ? 4 : 1;
 
-// The exponentials of kGroups · kLanes elements, given to store(offset, v) and added to the lanes.
+// Passes the exponentials of kGroups · kLanes elements to store(offset, v) and adds them to the lanes.
 template <size_t kGroups, class Store>
 HWY_INLINE void AddExps(const float* in, V by, V (&sum)[kVectors], Store store) {
   const D d;
@@ -96,8 +96,8 @@ HWY_INLINE void AddExps(const float* in, V by, V (&sum)[kVectors], Store store) 
   }
 }
 
-// The sum over a row of e^(in - largest), to the bits as SumOverRow would have it. store(offset, v) and
-// store_tail(offset, v, count) get the exponentials.
+// The sum over a row of e^(in - largest), with the bits of SumOverRow. store(offset, v) and store_tail(offset, v,
+// count) receive the exponentials.
 template <class Store, class StoreRest>
 HWY_INLINE double ExpsOfRow(const float* in, float largest, size_t count, Store store, StoreRest store_tail) {
   const D d;
@@ -127,7 +127,7 @@ HWY_INLINE double SumOfExps(const float* in, float largest, size_t count) {
       in, largest, count, [](size_t, V) {}, [](size_t, V, size_t) {});
 }
 
-// The exponentials to `out`, and their sum.
+// Writes the exponentials to `out`, and returns their sum.
 HWY_INLINE double StoreExps(const float* in, float largest, float* out, size_t count) {
   const D d;
   return ExpsOfRow(
@@ -141,8 +141,8 @@ HWY_INLINE void Scale(float* row, float factor, size_t count) {
   ForEachVector(d, count, [&](auto load, auto store) HWY_ATTR { store(row, hn::Mul(load(row), by)); });
 }
 
-// Rows of at most 16 elements: their exponentials lie in whole vectors of their own meanwhile. What a masked store has
-// written cannot be loaded before it has left the processor's store buffer, and neither can the row that lies after it.
+// Rows of at most 16 elements: their exponentials are kept in separate whole vectors. Data from a masked store cannot
+// be loaded before it has left the processor's store buffer, and neither can the next row.
 HWY_INLINE void ShortSoftmax(const float* in, float* out, size_t rows, size_t classes) {
   const D d;
   HWY_ALIGN float exps[kRowsAtOnce][kLanes];
@@ -156,7 +156,7 @@ HWY_INLINE void ShortSoftmax(const float* in, float* out, size_t rows, size_t cl
       V row[kSide * kVectors];
       RIVULET_UNROLL
       for (size_t r = 0; r < kSide; ++r) {
-        // Where a group is not full its last row stands in for the others.
+        // In an incomplete group the last row replaces missing ones.
         const float* from = in + std::min(group + r, count - 1) * classes;
         V largest = least;
         RIVULET_UNROLL
@@ -225,12 +225,12 @@ void CrossEntropyF32(const float* features, const float* labels, float* loss, fl
     const double sum = SumOfExps(features, largest, classes);
     const V by = hn::Set(d, largest), log_sum = hn::Set(d, static_cast<float>(math::Log(sum)));
     const V inverse = hn::Set(d, static_cast<float>(1.0 / sum));
-    // Each element's label and feature are read before its gradient may be written in their place.
+    // Each element's label and feature are read before its gradient may overwrite them.
     const double total = SumOverRow(classes, [&](auto load, auto store) HWY_ATTR {
       const V label = load(labels), shifted = hn::Sub(load(features), by);
       store(backprop, hn::Sub(hn::Mul(ExpOfNonPositive(d, shifted), inverse), label));
       const V term = hn::Mul(label, hn::Sub(log_sum, shifted));
-      return hn::IfThenZeroElse(hn::Eq(label, hn::Zero(d)), term);  // 0 · inf counts nothing
+      return hn::IfThenZeroElse(hn::Eq(label, hn::Zero(d)), term);  // 0 · inf counts as 0
     });
     loss[row] = static_cast<float>(total);
   }
@@ -278,7 +278,7 @@ double Largest(const double* row, int64_t count) {
   return largest;
 }
 
-// In eight virtual lanes, so that the order is fixed and not one chain.
+// In eight virtual lanes: the order is fixed, and there is more than one chain.
 template <typename F>
 double SumOf(int64_t count, F f) {
   double lanes[8] = {};

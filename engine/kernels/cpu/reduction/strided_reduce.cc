@@ -14,7 +14,7 @@ void ReduceOne(const ReductionPlan& plan, const ReductionLoops& loops, const std
   loops.results(carry, plan.count, out, 1);
 }
 
-// `count` neighbouring results.
+// Computes `count` adjacent results.
 void ReduceColumns(const ReductionPlan& plan, const ReductionLoops& loops, const std::byte* in, std::byte* out,
                    int64_t count) {
   const auto element = static_cast<int64_t>(loops.element);

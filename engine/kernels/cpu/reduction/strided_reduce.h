@@ -17,8 +17,8 @@ template <typename T>
 using Carried =
     typename std::conditional_t<std::is_floating_point_v<T>, std::type_identity<double>, std::make_unsigned<T>>::type;
 
-// A reducer: what it carries, its neutral element, how an element enters, how two partial results join, the result.
-// `Joining` is the reducer whose loops it shares: its own, or those of one that differs in the result alone.
+// A reducer: its carry type, neutral element, adding an element, joining two partial results, the final result.
+// `Joining` is the reducer whose loops it shares: itself, or one that differs only in the final result.
 template <typename T>
 struct SumReducer {
   using Joining = SumReducer;
@@ -27,14 +27,14 @@ struct SumReducer {
   static Carry Enter(T x) { return static_cast<Carry>(x); }
   static Carry Join(Carry a, Carry b) { return static_cast<Carry>(a + b); }
   static T Result(Carry carry, int64_t) { return static_cast<T>(carry); }
-  static constexpr bool kPlainSum = true;  // of the elements as they are: hidden where a derived reducer changes that
+  static constexpr bool kPlainSum = true;  // a sum of unmodified elements; derived reducers that modify them hide this
 };
 
 constexpr int64_t kReductionLanes = 16;
-constexpr int64_t kReductionBlock = 128;  // columns at once
+constexpr int64_t kReductionBlock = 128;  // columns per block
 
 struct ReductionPlan {
-  bool rows = false;       // each result by itself; otherwise neighbouring results side by side
+  bool rows = false;       // each result separately; otherwise adjacent results in parallel
   StridedWalk<2> kept;     // 0: output, without gaps; 1: input
   StridedWalk<1> reduced;  // input
   int64_t count = 1;       // elements per result
@@ -44,25 +44,25 @@ struct ReductionPlan {
 StatusOr<ReductionPlan> PlanReduction(std::span<const int64_t> dims, std::span<const int64_t> strides,
                                       const std::vector<bool>& is_reduced);
 
-// A reducer's loops over one type; the walks around them are the same for all. A carry has at most 8 bytes, an input
+// A reducer's loops for one type; the walks around them are shared by all types. A carry has at most 8 bytes, an input
 // stride counts elements.
 struct ReductionLoops {
   size_t element;  // bytes
   void (*neutral)(void* carries, int64_t count);
-  // Joins a row to one carry.
+  // Adds a row to one carry.
   void (*row)(const std::byte* in, int64_t stride, int64_t count, void* carry);
-  // Joins `rows` rows of `width` neighbours to as many carries.
+  // Adds `rows` rows of `width` adjacent elements to as many carries.
   void (*columns)(const std::byte* in, int64_t stride, int64_t rows, void* carries, int64_t width);
-  // `reduced`: elements per result.
+  // `reduced`: number of elements per result.
   void (*results)(const void* carries, int64_t reduced, std::byte* out, int64_t count);
-  // What most reductions are, at one call: `results` rows, each from its first element to its result.
+  // The most common reduction in one call: `results` rows, each from its first element to its result.
   void (*each_row)(const std::byte* in, int64_t in_stride, int64_t stride, int64_t count, int64_t reduced,
                    std::byte* out, int64_t out_stride, int64_t results);
 };
 
 void ReduceStrided(const ReductionPlan& plan, const ReductionLoops& loops, const std::byte* in, std::byte* out);
 
-// Integers may be joined in any order; those that are seldom reduced do without lanes.
+// Integers may be joined in any order; rarely reduced types do without lanes.
 template <typename T>
 constexpr bool kSeldomReduced =
     std::is_integral_v<T> && !std::is_same_v<T, bool> && (sizeof(T) < 4 || std::is_unsigned_v<T>);
@@ -164,7 +164,7 @@ struct ResultLoops {
     const T* row = reinterpret_cast<const T*>(in);
     T* to = reinterpret_cast<T*>(out);
     if constexpr (kReducesRows<Joining, T>) {
-      if (stride == 1) {  // short rows are not worth a call each
+      if (stride == 1) {  // avoids a call per short row
         constexpr int64_t kRows = 64;
         Carry carries[kRows];
         for (int64_t begin = 0; begin < results; begin += kRows) {
@@ -191,7 +191,7 @@ constexpr ReductionLoops kReductionLoops = {
     ResultLoops<R, T>::EachRow,
 };
 
-// Sums of float, double, int32_t and int64_t, which reduction.cc has.
+// Sums of float, double, int32_t and int64_t, defined in reduction.cc.
 template <typename T>
 const ReductionLoops& SumLoops();
 

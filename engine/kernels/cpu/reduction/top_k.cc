@@ -1,4 +1,4 @@
-// The k largest elements of each row: a heap of the best indices so far, the worst of them on top, ordered by value and
+// The k largest elements of each row: a heap of the best indices so far with the worst on top, ordered by value and
 // then by index, so that the result depends on the values alone.
 #include <algorithm>
 
@@ -27,7 +27,7 @@ class TopKKernel final : public Kernel {
       for (int64_t i = 0; i < k_; ++i) order[i] = i;
       std::make_heap(order, order + k_, before);
       for (int64_t i = k_; i < size_ && k_ > 0; ++i) {
-        if (in[i] <= in[order[0]] || !before(i, order[0])) continue;  // most are no better than the worst kept
+        if (in[i] <= in[order[0]] || !before(i, order[0])) continue;  // most are no better than the worst kept one
         std::pop_heap(order, order + k_, before);
         order[k_ - 1] = i;
         std::push_heap(order, order + k_, before);

@@ -7,7 +7,7 @@
 
 namespace rivulet {
 
-// The integers of input `i` (int32 or int64). INVALID_ARGUMENT when they are known only at run time; `what` names them.
+// The integers of input `i` (int32 or int64). INVALID_ARGUMENT: they are known only at run time; `what` names them.
 inline StatusOr<std::vector<int64_t>> ConstantInput(const NodeView& node, int i, std::string_view what) {
   const Tensor* value = node.constants[static_cast<size_t>(i)];
   if (value == nullptr)
@@ -25,7 +25,7 @@ inline StatusOr<std::vector<int64_t>> ConstantInput(const NodeView& node, int i,
   return integers;
 }
 
-// One integer.
+// A single integer.
 inline StatusOr<int64_t> ConstantScalar(const NodeView& node, int i, std::string_view what) {
   RIVULET_ASSIGN_OR_RETURN(const auto integers, ConstantInput(node, i, what));
   if (integers.size() != 1)
@@ -34,7 +34,7 @@ inline StatusOr<int64_t> ConstantScalar(const NodeView& node, int i, std::string
   return integers.front();
 }
 
-// `axis` in [-rank, rank) as [0, rank); shape inference checked its range.
+// Converts `axis` in [-rank, rank) to [0, rank); shape inference has checked its range.
 inline size_t AxisOf(int64_t axis, int rank) { return static_cast<size_t>(axis < 0 ? axis + rank : axis); }
 
 }  // namespace rivulet

@@ -9,7 +9,7 @@
 
 namespace rivulet {
 
-// f(Word()) for the unsigned integer of an element's size: one kernel for all types of that size.
+// Calls f(Word()) with the unsigned integer type of an element's size: one kernel for all types of that size.
 template <typename F>
 auto ForElementSize(DType dtype, F f) -> StatusOr<decltype(f(uint8_t()))> {
   switch (SizeOf(dtype)) {
@@ -26,7 +26,7 @@ auto ForElementSize(DType dtype, F f) -> StatusOr<decltype(f(uint8_t()))> {
   }
 }
 
-// For kernels that move elements of any type, the 16-bit ones included.
+// For kernels that move elements of any type, including 16-bit types.
 #define RIVULET_KERNEL_OF_EVERY_SIZE(op, prepare)                 \
   RIVULET_KERNEL(op, Device::kCpu, void, prepare);                \
   RIVULET_KERNEL(op, Device::kCpu, ::rivulet::bfloat16, prepare); \

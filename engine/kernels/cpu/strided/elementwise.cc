@@ -24,7 +24,7 @@ class BinaryLoopKernel final : public Kernel {
     count_ = walk.dims[inner];
     a_stride_ = walk.strides[1][inner];
     b_stride_ = walk.strides[2][inner];
-    // The loop walks the inner two axes; what lies around them is walked here, in bytes.
+    // The loop traverses the inner two axes; the outer ones are traversed here, in bytes.
     if (--planes_.axes == 0) {
       planes_.axes = 1;
       planes_.dims[0] = 1;
@@ -50,7 +50,7 @@ class BinaryLoopKernel final : public Kernel {
  private:
   BinaryLoop loop_;
   SecondCheck check_;
-  StridedWalk<3> planes_;  // of the walk without its innermost axis
+  StridedWalk<3> planes_;  // the walk without its innermost axis
   int64_t second_count_, count_, a_stride_, b_stride_;
 };
 

@@ -1,5 +1,5 @@
-// Kernels that compute each element of their output from the elements at the same place of their inputs. Inputs are
-// broadcast as NumPy does. A function is a struct with `static Out Apply(In, …)`.
+// Kernels that compute each element of their output from the elements at the same position of their inputs. Inputs are
+// broadcast as in NumPy. A function is a struct with `static Out Apply(In, …)`.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 #include "engine/kernels/cpu/strided/strided.h"
 #include "engine/program/kernel.h"
 
-// The -O2 of the build vectorises next to nothing; these loops are written for it.
+// The build's -O2 vectorises very little; these loops are written for it.
 #pragma GCC optimize("O3")
 
 namespace rivulet {
@@ -26,7 +26,7 @@ T* OutputOf(const KernelContext& context, size_t i) {
   return reinterpret_cast<T*>(context.outputs[i]);
 }
 
-// (input, 0) for each input whose elements lie as the output's do, so that the output may take its place.
+// (input, 0) for each input with the output's layout, so that the output may reuse its memory.
 inline std::vector<std::pair<int, int>> InPlacePairs(const NodeView& node) {
   std::vector<std::pair<int, int>> pairs;
   for (size_t i = 0; i < node.inputs.size(); ++i)
@@ -34,12 +34,12 @@ inline std::vector<std::pair<int, int>> InPlacePairs(const NodeView& node) {
   return pairs;
 }
 
-// A function's loops over one type. The kernels that call them are the same for all functions and types, so that a
-// further one costs its loops to compile and no more.
+// A function's loops for one type. The kernels that call them are shared by all functions and types, so that a further
+// function only adds its loops to compile time.
 using UnaryLoop = void (*)(const std::byte* in, std::byte* out, int64_t count);
 // `rows` rows of `count` elements each. Strides count elements of a row, steps the bytes from one row to the next. A
-// loop takes many rows at a time because a bias over rows of a hundred elements would pay as much for the call as for
-// the row.
+// loop takes many rows at a time, because for a bias over rows of a hundred elements a call would cost as much as a
+// row.
 struct BinaryRows {
   const std::byte *a, *b;
   std::byte* out;
@@ -48,7 +48,7 @@ struct BinaryRows {
   int64_t rows, count;
 };
 using BinaryLoop = void (*)(const BinaryRows& rows);
-// Refuses values of the second input, before anything is written.
+// Checks the values of the second input, before anything is written.
 using SecondCheck = Status (*)(const std::byte* b, int64_t count);
 
 StatusOr<Prepared> PrepareUnaryLoop(const NodeView& node, UnaryLoop loop);
@@ -67,7 +67,7 @@ StatusOr<Prepared> PrepareUnary(const NodeView& node, const KernelPolicy&) {
   return PrepareUnaryLoop(node, UnaryRow<In, Out, F>);
 }
 
-// F may have `static Status Check(std::span<const In> b)`, called before anything is written.
+// F may have `static Status Check(std::span<const In> b)`, which is called before anything is written.
 template <typename F, typename In>
 concept ChecksSecond = requires(std::span<const In> b) {
   { F::Check(b) } -> std::same_as<Status>;
@@ -83,7 +83,7 @@ constexpr SecondCheck SecondCheckOf() {
     return nullptr;
 }
 
-// f(a, b, out, count) of each row, by type.
+// Calls f(a, b, out, count) for each row, by type.
 template <typename In, typename Out, typename F>
 void EachRow(const BinaryRows& rows, F f) {
   for (int64_t row = 0; row < rows.rows; ++row)

@@ -1,5 +1,5 @@
-// Elementwise kernels for ops and types that are rarely hot. Each (op, type) costs one plain loop in the program;
-// elementwise.h has one loop for every way in which operands repeat. Functions are structs as there.
+// Elementwise kernels for ops and types that are rarely time-critical. Each (op, type) adds one plain loop to the
+// program; elementwise.h has one loop for every way in which operands repeat. Functions are structs as there.
 #pragma once
 
 #include "engine/kernels/cpu/strided/elementwise.h"

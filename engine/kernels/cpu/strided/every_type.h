@@ -1,10 +1,10 @@
-// List of the element types with kernels, for a switch over a type known when a kernel is prepared or run.
+// List of the element types with kernels, for a switch over a type that is known when a kernel is prepared or run.
 #pragma once
 
 #include "engine/tensor/dtype.h"
 #include "engine/tensor/float16.h"
 
-// CASE(dtype, type) for each: `case DType::dtype:` and what is done for `type`.
+// CASE(dtype, type) for each type: `case DType::dtype:` and the code for `type`.
 #define RIVULET_EVERY_TYPE(CASE) \
   CASE(kFloat32, float)          \
   CASE(kFloat64, double)         \

@@ -1,4 +1,4 @@
-// A kernel that is a function of its context, for ops that are rarely hot and have short loops.
+// A kernel that is a function of its context, for ops with short loops that are rarely time-critical.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,6 @@
 // Walks over several tensors at once, each with its own strides: the common base of broadcasting, transposing and
-// slicing. Axes that all tensors walk alike are merged. The usual cases (one shape, a scalar, a bias over rows) then
-// become one or two loops with contiguous inner ones.
+// slicing. Axes that all tensors traverse alike are merged. The usual cases (one shape, a scalar, a bias over rows)
+// then become one or two loops with contiguous inner ones.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace rivulet {
 
-// A walk over `Operands` tensors. Strides and offsets count elements; axes go from the outermost to the innermost.
+// A walk over `Operands` tensors. Strides and offsets count elements; the first axis is the outermost.
 template <int Operands>
 struct StridedWalk {
   static constexpr int kMaxAxes = 12;  // after merging
@@ -22,7 +22,7 @@ struct StridedWalk {
   std::array<std::array<int64_t, kMaxAxes>, Operands> strides{};
   std::array<int64_t, Operands> offsets{};
 
-  // f(offsets of the row's first elements, strides of the row's elements, length of the row), row after row.
+  // Calls f(offsets of the row's first elements, strides of its elements, length of the row) for each row in order.
   template <typename F>
   void ForEachRow(F f) const {
     const int inner = axes - 1;
@@ -48,7 +48,7 @@ struct StridedWalk {
   }
 };
 
-// Merges axes. `strides[operand][axis]`. UNIMPLEMENTED when more than kMaxAxes remain.
+// Merges axes. `strides[operand][axis]`. UNIMPLEMENTED: more than kMaxAxes remain.
 template <int Operands>
 StatusOr<StridedWalk<Operands>> MakeWalk(std::span<const int64_t> dims,
                                          const std::array<std::vector<int64_t>, Operands>& strides,
@@ -90,7 +90,7 @@ inline std::vector<int64_t> RowMajorStrides(const Shape& shape) {
   return strides;
 }
 
-// Strides of `shape` seen as broadcast to `to`: 0 along repeated axes.
+// Strides of `shape` broadcast to `to`: 0 along repeated axes.
 inline std::vector<int64_t> BroadcastStrides(const Shape& shape, const Shape& to) {
   const std::vector<int64_t> own = RowMajorStrides(shape);
   std::vector<int64_t> strides(static_cast<size_t>(to.rank()), 0);

@@ -17,7 +17,7 @@ HWY_BEFORE_NAMESPACE();
 namespace rivulet {
 namespace HWY_NAMESPACE {
 
-// A vector of floats, and the bits of as many bfloat16.
+// A vector of floats, and a vector of the bits of the same number of bfloat16 values.
 using BFloat16Wide = hwy::HWY_NAMESPACE::ScalableTag<float>;
 using BFloat16Bits = hwy::HWY_NAMESPACE::Rebind<uint16_t, BFloat16Wide>;
 
@@ -27,7 +27,7 @@ HWY_INLINE hwy::HWY_NAMESPACE::Vec<BFloat16Wide> Widened(hwy::HWY_NAMESPACE::Vec
   return hn::BitCast(BFloat16Wide(), hn::ShiftLeft<16>(hn::PromoteTo(d32, bits)));
 }
 
-// To nearest, ties to even, with the bits of bfloat16(float).
+// Rounds to the nearest, ties to even; gives the same bits as bfloat16(float).
 HWY_INLINE hwy::HWY_NAMESPACE::Vec<BFloat16Bits> Rounded(hwy::HWY_NAMESPACE::Vec<BFloat16Wide> x) {
   namespace hn = hwy::HWY_NAMESPACE;
   const hn::RebindToUnsigned<BFloat16Wide> d32;
@@ -37,8 +37,8 @@ HWY_INLINE hwy::HWY_NAMESPACE::Vec<BFloat16Bits> Rounded(hwy::HWY_NAMESPACE::Vec
   return hn::TruncateTo(BFloat16Bits(), hn::IfThenElse(nan, hn::Or(high, hn::Set(d32, 0x0040)), rounded));
 }
 
-// f(load, store) over `count` elements: whole vectors, then the tail, of which no byte beyond it is touched. `load(p)`
-// gives the floats of the bfloat16 at p + offset, `store(p, v)` rounds and writes there.
+// Calls f(load, store) over `count` elements: for whole vectors, then for the tail, beyond which no byte is touched.
+// `load(p)` gives the bfloat16 values at p + offset as floats; `store(p, v)` rounds `v` and writes it there.
 template <class F>
 HWY_INLINE void ForEachBFloat16(size_t count, F f) {
   namespace hn = hwy::HWY_NAMESPACE;
@@ -51,7 +51,7 @@ HWY_INLINE void ForEachBFloat16(size_t count, F f) {
   }
   if (i < count) {
     const size_t bytes = (count - i) * sizeof(uint16_t);
-    // Masked loads of 16 bits are AVX-512's alone.
+    // Only AVX-512 has masked loads of 16-bit elements.
     f(
         [=](const uint16_t* p) HWY_ATTR {
           HWY_ALIGN uint16_t rest[HWY_MAX_BYTES / sizeof(float)] = {};

@@ -8,9 +8,9 @@
 #include "hwy/nanobenchmark.h"
 #include "hwy/targets.h"
 
-// The shared library measures its timer as it is loaded, for its own benchmarks: 2 to 8 ms of the processor in every
-// command, for a number that only hwy::Measure looks at. The dynamic linker prefers the program's definition to the
-// library's.
+// The shared library measures its timer when it is loaded, for its own
+// benchmarks: 2 to 8 ms in every command, for a number that only hwy::Measure
+// uses. The dynamic linker prefers the program's definition to the library's.
 uint64_t hwy::platform::TimerResolution() { return 1; }
 
 namespace rivulet {
@@ -22,12 +22,12 @@ struct Target {
   const char* onednn;  // the value of DNNL_MAX_CPU_ISA
 };
 
-// From the best to the least.
+// From the best to the worst.
 constexpr std::array<Target, 4> kTargets = {{
     {"avx512", HWY_AVX3 | HWY_AVX3_DL, "DEFAULT"},
     {"avx2", HWY_AVX2, "AVX2"},
     {"sse4", HWY_SSE4, "SSE41"},
-    {"none", 0, "SSE41"},  // the library's least
+    {"none", 0, "SSE41"},  // the library's minimum
 }};
 
 }  // namespace
@@ -56,14 +56,14 @@ Status RestrictCpuTargets(std::string_view list) {
   for (const Target& target : kTargets) all |= target.highway;
   hwy::DisableTargets(all & ~allowed);
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-  ::setenv("DNNL_MAX_CPU_ISA", kTargets[best].onednn, /*overwrite=*/0);  // what a person has said is kept
+  ::setenv("DNNL_MAX_CPU_ISA", kTargets[best].onednn, /*overwrite=*/0);  // a user's setting is kept
   return absl::OkStatus();
 }
 
 std::string CpuTargetName() {
-  // Kernels are not built for SSSE3 alone (cmake/Dependencies.cmake); the library sees it all the same.
+  // Kernels are not built for SSSE3 alone (cmake/Dependencies.cmake), but the library detects it.
   const int64_t supported = hwy::SupportedTargets() & ~int64_t{HWY_SSSE3};
-  return hwy::TargetName(supported & -supported);  // a better target has a lower bit
+  return hwy::TargetName(supported & -supported);  // better targets have lower bits
 }
 
 }  // namespace rivulet

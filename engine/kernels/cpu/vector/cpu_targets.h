@@ -9,15 +9,15 @@
 
 namespace rivulet {
 
-// The environment variable that programs pass on to RestrictCpuTargets.
+// The environment variable that programs read and pass to RestrictCpuTargets.
 inline constexpr char kCpuTargetsVariable[] = "RIVULET_CPU_TARGETS";
 
-// From now on only instruction sets of the comma-separated list: "avx512", "avx2", "sse4", "none" (the compiler's
-// baseline, which is always allowed). oneDNN is held to the best of them too. Once, before the first kernel
-// is prepared and before other threads are started. INVALID_ARGUMENT: an unknown name, an empty list.
+// Restricts kernels and oneDNN to the instruction sets of a comma-separated list. Names: "avx512", "avx2", "sse4",
+// "none" (the compiler's baseline, always allowed). oneDNN gets the best of them as its limit. Call it once, before the
+// first kernel is prepared and before other threads start. INVALID_ARGUMENT: an unknown name or an empty list.
 Status RestrictCpuTargets(std::string_view list);
 
-// The instruction set that our own kernels use: "AVX3".
+// Returns the name of the instruction set that Rivulet's own kernels use, such as "AVX3".
 std::string CpuTargetName();
 
 }  // namespace rivulet

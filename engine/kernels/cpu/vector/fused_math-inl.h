@@ -15,7 +15,7 @@ HWY_BEFORE_NAMESPACE();
 namespace rivulet {
 namespace HWY_NAMESPACE {
 
-// c[0] x^n + … + c[n].
+// Evaluates c[0] x^n + … + c[n].
 template <class D, class V, size_t N>
 HWY_INLINE V FusedPolynomial(D d, V x, const float (&coefficients)[N]) {
   namespace hn = hwy::HWY_NAMESPACE;
@@ -24,13 +24,13 @@ HWY_INLINE V FusedPolynomial(D d, V x, const float (&coefficients)[N]) {
   return value;
 }
 
-// e^x for x <= 80 within 2 units in the last place: the steps of ExpOfNonPositive, fused. Below the smallest normal
-// number: 0. NaN stays NaN.
+// Returns e^x for x <= 80, within 2 units in the last place, by the steps of ExpOfNonPositive with fused operations.
+// Results below the smallest normal number become 0; NaN stays NaN.
 template <class D, class V>
 HWY_INLINE V FusedExp(D d, V x) {
   namespace hn = hwy::HWY_NAMESPACE;
   const hn::RebindToSigned<D> di;
-  // Added to a number this large the fraction is rounded away, and the sum's lowest bits are n + 127, the exponent's
+  // Adding a number this large rounds the fraction away. The lowest bits of the sum are n + 127, which is the exponent
   // field of 2^n.
   const V large = hn::Set(d, 12582912.0f + 127.0f);
   const V sum = hn::MulAdd(x, hn::Set(d, 1.44269504f), large), whole = hn::Sub(sum, large);

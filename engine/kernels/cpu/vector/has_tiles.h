@@ -3,8 +3,8 @@
 
 namespace rivulet {
 
-// Whether this processor has AMX for bfloat16, the system lets the process use it, and no restriction of instruction
-// sets forbids it (RestrictCpuTargets). The first call asks the system.
+// Returns true if this processor has AMX for bfloat16, the operating system permits it, and RestrictCpuTargets has not
+// excluded AVX-512. The first call requests the system's permission.
 bool HasTiles();
 
 }  // namespace rivulet

@@ -19,7 +19,7 @@ HWY_BEFORE_NAMESPACE();
 namespace rivulet {
 namespace HWY_NAMESPACE {
 
-// The sum of 16 lanes, in vectors of D, as a tree: lanes i and i + 8, then i and i + 4, and so on.
+// Adds 16 lanes, given as vectors of D, as a tree: lanes i and i + 8, then i and i + 4, and so on.
 template <class D, size_t kVectors, typename T = hwy::HWY_NAMESPACE::TFromD<D>>
 HWY_INLINE T JoinLanes(D d, const hwy::HWY_NAMESPACE::Vec<D> (&vectors)[kVectors]) {
   namespace hn = hwy::HWY_NAMESPACE;
@@ -36,10 +36,10 @@ HWY_INLINE T JoinLanes(D d, const hwy::HWY_NAMESPACE::Vec<D> (&vectors)[kVectors
   return (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]);
 }
 
-// Lane sums of `kSums` values per element at once, not yet joined. f(load, add) is called for vectors of elements one
-// after the other: load(p) gives the vector at p + offset, add(s, v) adds v to sum s; lanes beyond the row count
-// nothing. Four blocks of 16 elements run side by side while there are as many, so that one addition need not wait for
-// the last.
+// Computes lane sums, not yet joined, of `kSums` values per element at once. Calls f(load, add) for one vector of
+// elements after another: load(p) gives the vector at p + offset, and add(s, v) adds v to sum s. Lanes beyond the row
+// add nothing. Four blocks of 16 elements have separate sums while enough remain, so that additions need not wait for
+// each other.
 template <size_t kSums, class D, size_t kVectors, class F>
 HWY_INLINE void LaneTotals(D d, size_t count, F f, hwy::HWY_NAMESPACE::Vec<D> (&total)[kSums][kVectors]) {
   namespace hn = hwy::HWY_NAMESPACE;
@@ -94,7 +94,7 @@ HWY_INLINE void LaneTotals(D d, size_t count, F f, hwy::HWY_NAMESPACE::Vec<D> (&
   }
 }
 
-// The same, joined: `sums` gets the totals.
+// Computes the same sums and joins the lanes: `sums` gets the totals.
 template <size_t kSums, typename T, class F>
 HWY_INLINE void LaneSums(size_t count, F f, T (&sums)[kSums]) {
   namespace hn = hwy::HWY_NAMESPACE;
@@ -104,15 +104,15 @@ HWY_INLINE void LaneSums(size_t count, F f, T (&sums)[kSums]) {
   for (size_t s = 0; s < kSums; ++s) sums[s] = JoinLanes(d, total[s]);
 }
 
-// JoinLanes of several rows, in the same order of additions. Four rows of float go at once: by itself a row is stores
-// and loads that wait for each other, here it is half as many instructions, and all in registers.
+// JoinLanes of several rows, with the same order of additions. Four rows of float are joined together in registers,
+// with half the instructions; one row at a time would need stores and loads that wait for each other.
 template <class D, size_t kRows, size_t kVectors, typename T = hwy::HWY_NAMESPACE::TFromD<D>>
 HWY_INLINE void JoinRows(D d, const hwy::HWY_NAMESPACE::Vec<D> (&rows)[kRows][kVectors], T (&sums)[kRows]) {
 #if HWY_TARGET != HWY_SCALAR
   namespace hn = hwy::HWY_NAMESPACE;
   if constexpr (kRows == 4 && kVectors <= 4 && sizeof(T) == 4) {
     const hn::CappedTag<T, 4> d4;
-    hn::Vec<decltype(d4)> four[4];  // of each row: lanes i, i + 8, i + 4 and i + 12 joined
+    hn::Vec<decltype(d4)> four[4];  // lanes i, i + 8, i + 4 and i + 12 of each row, added up
     RIVULET_UNROLL
     for (size_t r = 0; r < 4; ++r) {
       if constexpr (kVectors == 4) {
@@ -138,9 +138,9 @@ HWY_INLINE void JoinRows(D d, const hwy::HWY_NAMESPACE::Vec<D> (&rows)[kRows][kV
   for (size_t r = 0; r < kRows; ++r) sums[r] = JoinLanes(d, rows[r]);
 }
 
-// Lane sums of Lanes(d) vectors that lie one after the other, each with the bits of SumOfLanes: halves are added, then
-// halves of those. Two vectors share each instruction, so that all of them take two each, where one by itself takes
-// eight; a row of 128 products has no more than eight of its own.
+// Lane sums of Lanes(d) consecutive vectors, each with the bits of SumOfLanes: the vector's halves are added, then
+// their halves. Two vectors share each instruction, so a vector costs two instructions instead of eight. For
+// comparison, a row of 128 products needs only eight multiplications.
 template <class D>
 HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> LaneSumsOf(D d, const float* vectors) {
   namespace hn = hwy::HWY_NAMESPACE;
@@ -151,7 +151,7 @@ HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> LaneSumsOf(D d, const float* vectors) {
 #else
   using V = hn::Vec<D>;
   const hn::Repartition<double, D> pairs;
-  // Lanes 0 and 2, 1 and 3 of each block: those of a, then those of b.
+  // Adds lanes 0 and 2, 1 and 3 of each block; the sums of a come before those of b.
   const auto quarters = [=](V a, V b) HWY_ATTR {
     const auto x = hn::BitCast(pairs, a), y = hn::BitCast(pairs, b);
     return hn::Add(hn::BitCast(d, hn::InterleaveLower(pairs, x, y)), hn::BitCast(d, hn::InterleaveUpper(pairs, x, y)));
@@ -168,7 +168,7 @@ HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> LaneSumsOf(D d, const float* vectors) {
     second = quarters(halves(at(4), at(6)), halves(at(5), at(7)));
   } else {
     static_assert(kLanes == 16);
-    // Blocks 0 and 1, 2 and 3: a's in the even blocks, b's in the odd ones.
+    // Adds blocks 0 and 1, 2 and 3. The even blocks get the sums of a, the odd ones those of b.
     const auto blocks = [=](V a, V b) HWY_ATTR {
       return hn::Add(hn::OddEvenBlocks(b, a), hn::SwapAdjacentBlocks(hn::OddEvenBlocks(a, b)));
     };

@@ -1,4 +1,4 @@
-// The largest of a vector's lanes. Included per target (no include guard of the usual kind).
+// The largest lane of a vector. Included per target (no include guard of the usual kind).
 #include <algorithm>
 
 #include "hwy/highway.h"
@@ -14,8 +14,8 @@ HWY_BEFORE_NAMESPACE();
 namespace rivulet {
 namespace HWY_NAMESPACE {
 
-// Highway's emulation of vectors, which clang's builds have where GCC's have scalars, begins with the lowest finite
-// number: of lanes that are all -infinity its MaxOfLanes is none of them.
+// Clang's builds use Highway's emulated vectors where GCC's use scalars. That emulation's MaxOfLanes starts from the
+// lowest finite number, so it is wrong if all lanes are -infinity.
 template <class D>
 HWY_INLINE float LargestLane(D d, hwy::HWY_NAMESPACE::Vec<D> v) {
   namespace hn = hwy::HWY_NAMESPACE;

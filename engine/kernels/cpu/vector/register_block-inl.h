@@ -1,4 +1,4 @@
-// The register block of our products and direct convolutions. Included per target.
+// The register block of Rivulet's matrix products and direct convolutions. Included per target.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -25,38 +25,38 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 
-// Rows of C kept in registers at once, two vectors each: 24 of 32 registers with AVX-512, 12 of 16 elsewhere.
+// Rows of C kept in registers at once, with two vectors each: 24 of 32 registers with AVX-512, 12 of 16 elsewhere.
 #if HWY_TARGET <= HWY_AVX3
 constexpr int kRows = 12;
 #else
 constexpr int kRows = 6;
 #endif
 
-// C[row, column] (+)= Σ over segments s and depth k of a[row·a_row + k·a_k + s·a_segment] · b[s·b_segment + k·n +
-// column], summed in order of (s, k). `n` is the length of a row of C, and of b where `b_row` says no other: the n of
-// the formula is b's.
+// A block's layout and options. C[row, column] (+)= Σ over segments s and depth k of a[row·a_row + k·a_k + s·a_segment]
+// · b[s·b_segment + k·b_row + column], summed in the order of (s, k). `n` is the row length of C; a `b_row` of 0 means
+// n.
 struct BlockShape {
   int64_t a_row = 0, a_k = 1, a_segment = 0;
   int64_t b_segment = 0;
   int64_t n = 0, b_row = 0;
   int64_t depth = 0, segments = 1;
-  int64_t ahead = 0;      // elements of b ahead of the first one to prefetch, 0 for none
-  int64_t ahead_row = 0;  // from there on, for each k so many elements further; 0: a row of b
-  bool add = false;       // to what C holds
-  // Or so: C joins the finished sum. A sum of many blocks loses fewer bits, since none of its terms meets a long sum.
+  int64_t ahead = 0;      // elements from b's first row to the first one to prefetch, 0 for none
+  int64_t ahead_row = 0;  // elements by which the prefetch advances for each k; 0: a row of b
+  bool add = false;       // the sum starts from the values in C
+  // Adds C after the sum is finished instead. Over many blocks this loses fewer bits: no term is added to a long sum.
   bool add_sum = false;
-  // C = from - rate · sum instead, product and difference rounded apart as ResourceApplyGradientDescent does. Without
-  // `from` it is C itself; it has C's layout.
+  // Computes C = from - rate · sum, where product and difference are rounded separately as in
+  // ResourceApplyGradientDescent. `from` has the layout of C; null means C itself.
   bool descend = false;
   float rate = 0;
   const float* from = nullptr;
-  int64_t from_ahead = 0;  // elements of `from` ahead of the current ones to bring near, 0 for none
+  int64_t from_ahead = 0;  // distance in elements of `from` to the prefetched ones, 0 for none
 };
 
-// Where R rows of a matrix are read: a pointer for each three of them, and 0, 1 or 2 strides. The compiler must not
-// know how the pointers are made: it would fold them into one and R - 1 offsets, which are more than there are
-// registers, and load some of them anew for each product. Where each element that is read serves one product alone
-// (`kOnce`), what it takes to move four pointers on is more than that, and there is one.
+// Addresses of R rows of a matrix: a pointer for every three rows, plus 0, 1 or 2 strides. The compiler must not see
+// how the pointers are computed. It would replace them by one pointer and R - 1 offsets, more than there are registers,
+// and reload some for each product. With `kOnce`, each element read serves one product only, and one pointer is cheaper
+// than advancing four.
 template <int R, bool kOnce>
 class RowPointers {
  public:
@@ -88,7 +88,7 @@ class RowPointers {
   const int64_t stride_;
 };
 
-// kVectors vectors of columns; the last has `tail` columns when kTail.
+// Computes a block of kVectors vectors of columns; the last vector has `tail` columns if kTail.
 template <int R, int kVectors, bool kTail>
 HWY_INLINE void Block(const BlockShape& s, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
                       float* HWY_RESTRICT c, size_t tail) {
@@ -158,7 +158,7 @@ HWY_INLINE void Block(const BlockShape& s, const float* HWY_RESTRICT a, const fl
       RIVULET_UNROLL
       for (int v = 0; v < kVectors; ++v) {
         const float* at = before + r * s.n + static_cast<size_t>(v) * lanes;
-        if (s.from_ahead > 0) __builtin_prefetch(at + s.from_ahead, 0, 2);  // to the second cache: the first is full
+        if (s.from_ahead > 0) __builtin_prefetch(at + s.from_ahead, 0, 2);  // into the L2 cache: the first is full
         const V old = kTail && v == kVectors - 1 ? LoadTail(d, at, tail) : hn::LoadU(d, at);
         sum[r][v] = hn::Sub(old, hn::Mul(rate, sum[r][v]));
       }
@@ -178,7 +178,7 @@ HWY_INLINE void Block(const BlockShape& s, const float* HWY_RESTRICT a, const fl
   }
 }
 
-// R rows and `columns` (at most two vectors) columns.
+// Computes a block of R rows and `columns` columns (at most two vectors).
 template <int R>
 void BlockOf(const BlockShape& s, const float* a, const float* b, float* c, int64_t columns) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
@@ -199,10 +199,10 @@ BlockFn BlockTable(int64_t rows, std::integer_sequence<int, R...>) {
   static constexpr BlockFn kTable[] = {&BlockOf<R + 1>...};
   return kTable[rows - 1];
 }
-// The block for 1 to kRows rows.
+// Returns the block function for 1 to kRows rows.
 HWY_INLINE BlockFn BlockFor(int64_t rows) { return BlockTable(rows, std::make_integer_sequence<int, kRows>()); }
 
-// Rows per block, of `most` at most, so that `rows` falls into equal shares rather than full blocks and a rest.
+// Rows per block (at most `most`) that divide `rows` into equal shares instead of full blocks and a remainder.
 HWY_INLINE int64_t EqualShare(int64_t rows, int64_t most = kRows) {
   const int64_t blocks = (rows + most - 1) / most;
   return blocks == 0 ? 1 : (rows + blocks - 1) / blocks;

@@ -1,5 +1,5 @@
-// Loads and stores of the last few lanes of a row, touching no byte beyond it. Included per target (no include guard of
-// the usual kind).
+// Loads and stores of the last few lanes of a row that touch no byte beyond it. Included per target (no include guard
+// of the usual kind).
 #include <cstddef>
 #include <cstring>
 
@@ -19,7 +19,7 @@ namespace HWY_NAMESPACE {
 // AVX2 and AVX-512 (the lower numbers) have true masked loads and stores.
 #define RIVULET_MASKED_MEMORY (HWY_TARGET <= HWY_AVX2)
 
-// The first `count` (at most Lanes(d)) elements at `from`, zeros after them.
+// Loads the first `count` (at most Lanes(d)) elements at `from`, followed by zeros.
 template <class D, typename T = hwy::HWY_NAMESPACE::TFromD<D>>
 HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> LoadTail(D d, const T* HWY_RESTRICT from, size_t count) {
   namespace hn = hwy::HWY_NAMESPACE;
@@ -44,8 +44,8 @@ HWY_INLINE void StoreTail(V v, D d, T* HWY_RESTRICT to, size_t count) {
 #endif
 }
 
-// f(offset, load, store) over `count` elements: whole vectors, then the tail. `load(p)` gives the vector at p + offset,
-// `store(p, v)` writes there.
+// Calls f(load, store) over `count` elements: for whole vectors, then for the tail. `load(p)` gives the vector at p +
+// offset, and `store(p, v)` writes there.
 template <class D, class F>
 HWY_INLINE void ForEachVector(D d, size_t count, F f) {
   namespace hn = hwy::HWY_NAMESPACE;

@@ -6,14 +6,14 @@
 
 #include "certificates/openssl.h"
 
-namespace rivulet::secure {
+namespace rivulet {
 
 inline constexpr size_t kMostSignatureBytes = 72;
 
-// FAILED_PRECONDITION unless `key`, public or private, is of P-256; `where` is named.
+// FAILED_PRECONDITION, which names `where`: `key`, public or private, is not a key on P-256.
 Status CheckSigningKey(EVP_PKEY* key, std::string_view where);
 StatusOr<std::string> SignBytes(EVP_PKEY* key, std::string_view bytes);
-// Whether `signature` is by the private key of `key` over `bytes`; false too for whatever is no signature.
+// Whether `signature` was made over `bytes` with the private key of `key`. False too if it is not a signature at all.
 bool IsSignature(EVP_PKEY* key, std::string_view bytes, std::string_view signature);
 
-}  // namespace rivulet::secure
+}  // namespace rivulet

@@ -1,11 +1,11 @@
-#include "federated/secure/signature.h"
+#include "certificates/signature.h"
 
 #include <openssl/err.h>
 #include <openssl/evp.h>
 
 #include "certificates/key.h"
 
-namespace rivulet::secure {
+namespace rivulet {
 namespace {
 
 using SignatureContext = OpenSslHandle<EVP_MD_CTX, EVP_MD_CTX_free>;
@@ -17,7 +17,8 @@ const uint8_t* TextBytes(std::string_view text) { return reinterpret_cast<const 
 Status CheckSigningKey(EVP_PKEY* key, std::string_view where) {
   if (key != nullptr && EVP_PKEY_get_base_id(key) == EVP_PKEY_EC && KeyText(key) == "EC P-256") return absl::OkStatus();
   return FailedPrecondition(
-      "the key of '{}' is {} and secure aggregation signs by EC P-256; have a certificate issued with a key of that "
+      "the key of '{}' is {} and what a node signs beside TLS it signs by EC P-256; have a certificate issued with a "
+      "key of that "
       "kind",
       where, key == nullptr ? "missing" : KeyText(key));
 }
@@ -45,4 +46,4 @@ bool IsSignature(EVP_PKEY* key, std::string_view bytes, std::string_view signatu
   return good;
 }
 
-}  // namespace rivulet::secure
+}  // namespace rivulet

@@ -1,0 +1,39 @@
+// Records of versions, as whoever checks a run reads them. What is accepted is written and read again.
+#include <cstdlib>
+
+#include "federated/records/signed_record.h"
+#include "tests/fuzz/target.h"
+
+namespace rivulet::fuzz {
+namespace {
+
+records::VersionRecord SomeRecord() {
+  return {.run = "heart",
+          .version = 1,
+          .previous = Digest(),
+          .earlier = 1,
+          .program = "0.2.0",
+          .base = Digest(),
+          .updates = 3,
+          .privacy = records::RecordedPrivacy{.mechanism = "discrete_gaussian",
+                                              .parameters = {{"clip", 0.5}},
+                                              .epsilon = 1,
+                                              .delta = 1e-5,
+                                              .unit = "client",
+                                              .relation = "add-remove"}};
+}
+
+const Registered version_record{{"version_record",
+                                 [](std::string_view bytes) {
+                                   const auto record = records::ReadVersionRecord(bytes);
+                                   if (record.ok() && records::Write(*record) != bytes) std::abort();
+                                   return record.ok();
+                                 },
+                                 [] { return std::vector{records::Write(SomeRecord())}; }}};
+
+const Registered signed_record{{"signed_record",
+                                [](std::string_view bytes) { return records::ReadSignedRecord(bytes).ok(); },
+                                [] { return std::vector{records::Unsigned(SomeRecord())}; }}};
+
+}  // namespace
+}  // namespace rivulet::fuzz

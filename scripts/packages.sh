@@ -41,6 +41,7 @@ test_packages=(
   "python3-numpy|checks model files without our code"
   "python3-protobuf|clients written in Python"
   "python3-grpcio|their calls, and what stands between them and a coordinator in tests"
+  "python3-cryptography|a client of secure sums that is none of ours, in tests (optional)"
   "python3-yaml|reads the manifests of deploy/ in tests (optional)"
   "python3-cloudpickle|functions of notebooks for the processes that train (optional)"
 )

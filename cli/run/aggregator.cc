@@ -113,10 +113,11 @@ Status Aggregate(const AggregatorOptions& options) {
     RIVULET_ASSIGN_OR_RETURN(admission, AllowList::Open(attendance, FileSystem::Default(), options.clients, warn));
     api = admission.get();
   }
-  RIVULET_ASSIGN_OR_RETURN(
-      const std::unique_ptr<GrpcServer> server,
-      GrpcServer::Start(
-          *api, {.listen = listen, .credentials = security.credentials, .admit_aggregators = options.aggregators}));
+  RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<GrpcServer> server,
+                           GrpcServer::Start(*api, {.listen = listen,
+                                                    .credentials = security.credentials,
+                                                    .admit_aggregators = options.aggregators,
+                                                    .api_waits = true}));
   const std::string address = server->address().ToString();
   if (options.json) {
     PrintEvent("listening", {{"address", address}});

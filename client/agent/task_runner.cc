@@ -4,7 +4,6 @@
 
 #include "client/agent/update_message_writer.h"
 #include "client/training/failure.h"
-#include "client/training/update_pipeline.h"
 #include "engine/profile/tracer.h"
 #include "federated/plan/download_bounds.h"
 
@@ -78,9 +77,8 @@ Status TaskRunner::AskLedger(Ledger what, const Task& task, const TaskTrainer::S
   if (ledger_ == nullptr || task.kind != TaskKind::kTrain) return absl::OkStatus();
   RIVULET_ASSIGN_OR_RETURN(const auto artifacts, artifacts_.Plan(task.plan, sources.plan, sources.base));
   const Plan& plan = *artifacts->plan;
-  const auto pipeline = UpdatePipeline::Create(plan);
-  const bool draws = pipeline.ok() && !(*pipeline)->repeatable();  // a plan of unknown mechanisms is never trained
-  const auto again = draws && !sent_again ? PrivacyLedger::Again::kOtherNoise : PrivacyLedger::Again::kSameBits;
+  const auto again =
+      !artifacts->repeatable && !sent_again ? PrivacyLedger::Again::kOtherNoise : PrivacyLedger::Again::kSameBits;
   return what == Ledger::kCheck ? ledger_->Check(task.id, plan, again) : ledger_->Charge(task.id, plan, again);
 }
 

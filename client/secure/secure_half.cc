@@ -4,6 +4,7 @@
 
 #include "federated/aggregation/aggregation.h"
 #include "federated/aggregation/sum_words.h"
+#include "federated/aggregation/word_sums.h"
 
 namespace rivulet {
 
@@ -17,11 +18,10 @@ secure::SecureSettings SecureSettingsOf(const Plan& plan, TaskKind kind) {
 }
 
 StatusOr<std::string> SecureWords(const AggregationSpec& spec, const Task& task, const LocalResult& trained) {
-  RIVULET_ASSIGN_OR_RETURN(const auto aggregation, Aggregation::Create(spec));
+  RIVULET_ASSIGN_OR_RETURN(const auto rule, RuleWithoutWords(spec));
   RIVULET_ASSIGN_OR_RETURN(const Weights weights, WeightsOf(spec, trained.declared, {}));
-  RIVULET_RETURN_IF_ERROR(
-      aggregation->Take({task.id, task.base_version, trained.parts, trained.declared}, weights).status());
-  return SumWords(spec).Of(aggregation->Extract(task.base_version));
+  RIVULET_RETURN_IF_ERROR(rule->Take({task.id, task.base_version, trained.parts, trained.declared}, weights).status());
+  return SumWords(spec).Of(rule->Extract(task.base_version));
 }
 
 StatusOr<std::unique_ptr<SecureHalf>> SecureHalf::Create(const SecureMember& member, const Plan& plan, const Task& task,

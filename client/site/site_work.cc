@@ -30,7 +30,8 @@ std::vector<Task> Site::NextTasks() {
                        task->gather == first.gather && task->base_version == first.base_version && base != nullptr &&
                        base->id.digest == model->id.digest;
     const auto other = alike ? data_.Of(task->client_id) : data;
-    if (!alike || !other.ok() || (other->size() != data->size() && !trainer_.TakesUnlikeTasks())) {
+    const bool of_one_step = alike && other.ok() && other->size() == data->size() && task->numbers == first.numbers;
+    if (!alike || !other.ok() || !(of_one_step || trainer_.TakesUnlikeTasks())) {
       ++task;
       continue;
     }

@@ -7,6 +7,7 @@
 #include "client/training/failure.h"
 #include "client/training/pass_programs.h"
 #include "federated/download/download.h"
+#include "federated/mechanisms/mechanism.h"
 #include "federated/plan/download_bounds.h"
 #include "federated/plan/example_source.h"
 #include "federated/weights/flat_vector.h"
@@ -62,6 +63,7 @@ StatusOr<std::shared_ptr<const PlanArtifacts>> ArtifactCache::Plan(const Digest&
       RIVULET_RETURN_IF_ERROR(WithReason(bound, TaskFailure::Code::kBadModel, "base"));
     }
     RIVULET_ASSIGN_OR_RETURN(artifacts->examples, ExamplesOf(*artifacts->plan));
+    artifacts->repeatable = AreRepeatable(artifacts->plan->training().mechanisms);
     artifacts->programs = std::make_shared<PassPrograms>(artifacts->plan);
     artifacts->broadcasts_.Widen(2 * artifacts->plan->flat_names().broadcast.size());
     return std::shared_ptr<const PlanArtifacts>(std::move(artifacts));

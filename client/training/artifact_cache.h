@@ -86,6 +86,8 @@ struct PlanArtifacts {
   std::shared_ptr<const Plan> plan;
   std::shared_ptr<PassPrograms> programs;
   std::shared_ptr<const DecodedSets> examples;  // of this process's data sets, decoded for the plan's features
+  // Whether training a task again gives the same update: no mechanism draws from the system.
+  bool repeatable = true;
 
   // The broadcast vector with this digest, in the layout of the plan's model; `fetch` returns its bytes.
   // INVALID_ARGUMENT: its length is not the model's.

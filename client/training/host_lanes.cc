@@ -45,7 +45,8 @@ StatusOr<std::vector<LocalResult>> HostLanes::Train(const BoundPass* one_pass, s
   }
   const auto alike = [&](const LaneTask& lane) {
     return lane.task->kind == first.task->kind && lane.task->base_version == first.task->base_version &&
-           lane.base == first.base && lane.examples->size() == size && lane.state.empty() && lane.beside.empty();
+           lane.base == first.base && lane.examples->size() == size && lane.state.empty() && lane.beside.empty() &&
+           lane.task->numbers == first.task->numbers;
   };
   if (!std::ranges::all_of(lanes, alike)) return InvalidArgument("tasks that are not alike cannot be trained at once");
   RIVULET_RETURN_IF_ERROR(layout.Check(*first.base));
@@ -54,7 +55,9 @@ StatusOr<std::vector<LocalResult>> HostLanes::Train(const BoundPass* one_pass, s
   }
   step->Use(memory_.data());
   buffers[BufferTable::kBaseParams].data = const_cast<std::byte*>(first.base->arena().data());
-  GraphNumbers(plan_, table_, buffers[BufferTable::kScalars].data).SetRound(first.task->base_version);
+  GraphNumbers numbers(plan_, table_, buffers[BufferTable::kScalars].data);
+  Scalars declared;  // of each lane, as their tasks' numbers are equal
+  RIVULET_RETURN_IF_ERROR(numbers.Begin(*first.task, declared));
 
   const LocalPass& pass = *one_pass->pass;
   const auto number = static_cast<int>(lanes.size());
@@ -78,6 +81,7 @@ StatusOr<std::vector<LocalResult>> HostLanes::Train(const BoundPass* one_pass, s
     LaneRun& run = runs[static_cast<size_t>(i)];
     LocalResult& result = results[static_cast<size_t>(i)];
     run.Count(pass, step->Scalars(i), static_cast<int64_t>(count));
+    result.declared = declared;
     DeclarePass(pass, run.at.sums, run.at.seen, result.declared);
     result.parts = step->Parts(i);
     CloseResult(run.size, run.at.step, result);

@@ -134,7 +134,7 @@ class TaskTrainer {
   // Call it before Finish of each of `which`, at most MostTogether(), in their order: does the shared work at once.
   void PrepareTogether(std::span<const LocalResult> results, std::span<const size_t> which);
   // Whether the last task, trained again, gives the same update.
-  bool repeatable() const { return pipeline_->repeatable(); }
+  bool repeatable() const { return plan_->repeatable; }
   // Passes one update of TrainTogether, number `lane`, through the pipeline and proposes its state. Its parts are valid
   // for as many calls as MostTogether says. Errors are those of UpdatePipeline::Apply and of the store.
   Status Finish(const Task& task, std::string_view client_id, LocalResult& result, size_t lane);

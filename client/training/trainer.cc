@@ -97,8 +97,7 @@ class LocalTrainer : public Trainer {
   // An observer of steps sees each client's.
   int MostLanes(TaskKind kind, int64_t examples) override {
     if (monitor_ != nullptr && monitor_->MayRecord()) return 1;
-    const FlatNames& flats = plan_.flat_names();
-    if (!flats.numbers.empty() || !flats.declared.empty()) return 1;  // lanes share the numbers of a task
+    if (!plan_.flat_names().declared.empty()) return 1;  // lanes share the buffer that graphs declare in
     const BoundPass* const pass = SharedPass(kind, examples);
     const LaneStep* const step = pass == nullptr ? nullptr : host_lanes_.For(*pass, examples);
     return step == nullptr ? 1 : step->most();

@@ -120,10 +120,6 @@ std::span<const NamedState> UpdatePipeline::Begin(size_t lane) {
   return of.kept;
 }
 
-bool UpdatePipeline::repeatable() const {
-  return std::ranges::all_of(mechanisms_, [](const auto& mechanism) { return mechanism->repeatable(); });
-}
-
 std::span<const NamedState> UpdatePipeline::kept(size_t lane) const {
   return lane < left_out_.size() ? std::span<const NamedState>(left_out_[lane].kept) : std::span<const NamedState>();
 }

@@ -52,8 +52,6 @@ class UpdatePipeline {
   // stretch of the weights is loaded once. Apply of each must follow, in this order, before their parts change. No
   // effect if they cannot be measured so.
   void MeasureTogether(std::span<const std::span<const PartView>> updates);
-  // Whether training a task again gives the same update: no mechanism draws from the system.
-  bool repeatable() const;
 
   // Applies all stages to `parts`, the trainer's. Returns the parts to fold or send, in the order of the plan's
   // aggregation, without those that this update leaves out. They are in memory of this pipeline or of the trainer until

@@ -1,4 +1,4 @@
-// Allocator for large arrays of which a process makes one after another of the same size, as a round's sums. The last
+// Memory for large arrays of which a process makes one after another of the same size, as a round's sums. The last
 // array that was freed is kept for the next one, so the system does not clear its pages again.
 #pragma once
 
@@ -12,20 +12,5 @@ namespace rivulet {
 void* AllocateRecycled(size_t bytes);
 // Keeps the memory in place of what was kept before; below LargePages::kFrom it keeps nothing.
 void FreeRecycled(void* data, size_t bytes);
-
-template <class T>
-struct RecycledPages {
-  using value_type = T;
-  RecycledPages() = default;
-  template <class U>
-  RecycledPages(const RecycledPages<U>&) {}
-
-  T* allocate(size_t count) { return static_cast<T*>(AllocateRecycled(count * sizeof(T))); }
-  void deallocate(T* data, size_t count) { FreeRecycled(data, count * sizeof(T)); }
-  template <class U>
-  bool operator==(const RecycledPages<U>&) const {
-    return true;
-  }
-};
 
 }  // namespace rivulet

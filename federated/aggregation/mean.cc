@@ -68,7 +68,7 @@ class DividedSums final : public UndividedMean {
 
  private:
   bool in_file() const {
-    return WithSums(sums_, [](const auto& sums) { return sums.get_allocator().file() != nullptr; });
+    return WithSums(sums_, [](const auto& sums) { return sums.in_file(); });
   }
   PartSums sums_;
   const double denominator_;

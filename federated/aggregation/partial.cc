@@ -132,7 +132,7 @@ StatusOr<SumArray<T>> ZeroSums(const PartSpec& spec, SumFiles* files) {
   const auto elements = static_cast<size_t>(spec.elements);
   if (files == nullptr || elements == 0) return SumArray<T>(elements);
   RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<std::byte> file, files->Take(elements * sizeof(T)));
-  return SumArray<T>(elements, 0, SumPages<T>(std::move(file), elements * sizeof(T)));
+  return SumArray<T>(elements, std::move(file));
 }
 
 Status MakeSums(const PartSpec& spec, SumFiles* files, PartSums& part) {

@@ -27,6 +27,7 @@
 #include "engine/base/sha256.h"
 #include "engine/base/status.h"
 #include "federated/aggregation/aggregation_spec.h"
+#include "federated/aggregation/sum_array.h"
 #include "federated/aggregation/sum_files.h"
 #include "federated/aggregation/wide_sum.h"
 #include "federated/tasks/task.h"

@@ -21,8 +21,7 @@ AggregationRegistration::AggregationRegistration(const char* rule, AggregationFa
   RegisterPiece("aggregation rule", rule, [rule = std::string(rule), factory] { Rules().emplace(rule, factory); });
 }
 
-StatusOr<std::unique_ptr<Aggregation>> Aggregation::Create(const AggregationSpec& spec,
-                                                           std::shared_ptr<SumFiles> files) {
+StatusOr<std::unique_ptr<Aggregation>> RuleWithoutWords(const AggregationSpec& spec) {
   const auto rule = Rules().find(spec.rule);
   if (rule == Rules().end()) {
     std::vector<std::string> names;
@@ -30,12 +29,17 @@ StatusOr<std::unique_ptr<Aggregation>> Aggregation::Create(const AggregationSpec
     return NotFound("there is no aggregation rule '{}'.{}", spec.rule, DidYouMean(spec.rule, names));
   }
   RIVULET_RETURN_IF_ERROR(ValidateSpec(spec));
-  RIVULET_ASSIGN_OR_RETURN(auto aggregation, rule->second(spec));
+  return rule->second(spec);
+}
+
+StatusOr<std::unique_ptr<Aggregation>> Aggregation::Create(const AggregationSpec& spec,
+                                                           std::shared_ptr<SumFiles> files) {
+  RIVULET_ASSIGN_OR_RETURN(auto aggregation, RuleWithoutWords(spec));
   if (!spec.secure.on()) {
     aggregation->sum_files_ = std::move(files);
     return aggregation;
   }
-  RIVULET_ASSIGN_OR_RETURN(auto one, rule->second(spec));
+  RIVULET_ASSIGN_OR_RETURN(auto one, RuleWithoutWords(spec));
   return SumByWords(std::move(aggregation), std::move(one));
 }
 

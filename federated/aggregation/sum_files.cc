@@ -6,7 +6,10 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
+#include <vector>
 
+#include "engine/base/check.h"
 #include "engine/base/file_system.h"
 #include "federated/aggregation/updates_rule.h"
 

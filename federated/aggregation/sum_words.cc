@@ -96,8 +96,7 @@ SumWords::SumWords(const AggregationSpec& spec) : spec_(spec) {
     auto codec = Codec::Create(part.codec, part.elements, part.codec_settings);
     RIVULET_CHECK(codec.ok(), "part '{}' of a valid spec: {}", part.name, Message(codec.status()));
     if (!(*codec)->shares_places()) continue;
-    const int64_t count = std::ssize((*codec)->Places(DrawsOfPlaces(0, p)));
-    shared_.push_back({.part = p, .codec = *std::move(codec), .count = count});
+    shared_.push_back({.part = p, .codec = *std::move(codec)});
   }
 }
 
@@ -115,7 +114,7 @@ int64_t SumWords::words() const {
   int64_t words = std::ssize(spec_.scalars) * 2 * kLimbs;
   for (size_t p = 0; p < spec_.parts.size(); ++p) {
     const SharedPart* const shared = Shared(p);
-    words += (shared != nullptr ? shared->count : spec_.parts[p].elements) + kPartNumbers * kLimbs;
+    words += (shared != nullptr ? shared->codec->places() : spec_.parts[p].elements) + kPartNumbers * kLimbs;
   }
   return words;
 }

@@ -48,7 +48,6 @@ class SumWords {
     size_t part = 0;
     std::unique_ptr<const Codec> codec;
     std::vector<uint32_t> places = {};  // of the version in places_of_
-    int64_t count = 0;                  // number of places
   };
   const SharedPart* Shared(size_t part) const;
   void ChoosePlaces(int64_t base_version) const;

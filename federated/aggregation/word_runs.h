@@ -1,38 +1,45 @@
-// Arithmetic on long arrays of words modulo 2^32 or 2^64, in runs of a fixed length, which compilers vectorise.
+// Arithmetic of long arrays of words modulo 2^32 or 2^64, in vectors of 16 bytes, which every machine has.
 #pragma once
 
 #include <cstddef>
 #include <cstring>
-#include <functional>
 #include <span>
 
 namespace rivulet {
 
-// into[i] = combine(into[i], more[i]) for unsigned words. `more` has into.size() words of any alignment and must not
-// overlap `into`.
-template <class Word, class Combine>
-void CombineWords(std::span<Word> into, const void* more, Combine combine) {
-  constexpr size_t kRun = 16;
-  Word* __restrict to = into.data();
-  const auto* __restrict from = static_cast<const std::byte*>(more);
-  Word run[kRun];
-  const size_t whole = into.size() - into.size() % kRun;
-  for (size_t first = 0; first < whole; first += kRun) {
-    std::memcpy(run, from + first * sizeof(Word), sizeof(run));
-    for (size_t i = 0; i < kRun; ++i) to[first + i] = combine(to[first + i], run[i]);
+// into[i] += more[i] for unsigned words, or -=. `more` has into.size() words, at any address, and shares no memory with
+// `into`.
+template <bool kSubtract, class Word>
+void CombineWords(std::span<Word> into, const void* more) {
+  // Not left to the compiler's vectoriser, which copies `more` first where its address may be odd.
+  typedef Word Run __attribute__((vector_size(16), aligned(1), may_alias));
+  constexpr size_t kRun = sizeof(Run) / sizeof(Word), kTogether = 4;
+  const auto* from = static_cast<const std::byte*>(more);
+  Word* to = into.data();
+  size_t left = into.size();
+  for (; left >= kTogether * kRun; left -= kTogether * kRun) {
+    auto* const sums = reinterpret_cast<Run*>(to);
+    const auto* const runs = reinterpret_cast<const Run*>(from);
+#pragma GCC unroll 4
+    for (size_t i = 0; i < kTogether; ++i) sums[i] = kSubtract ? sums[i] - runs[i] : sums[i] + runs[i];
+    to += kTogether * kRun;
+    from += kTogether * sizeof(Run);
   }
-  std::memcpy(run, from + whole * sizeof(Word), (into.size() - whole) * sizeof(Word));
-  for (size_t i = whole; i < into.size(); ++i) to[i] = combine(to[i], run[i - whole]);
+  for (; left > 0; --left, ++to, from += sizeof(Word)) {
+    Word word;
+    std::memcpy(&word, from, sizeof(word));
+    *to = kSubtract ? *to - word : *to + word;
+  }
 }
 
 template <class Word>
 void AddWords(std::span<Word> into, const void* more) {
-  CombineWords(into, more, std::plus<Word>());
+  CombineWords<false>(into, more);
 }
 
 template <class Word>
 void SubtractWords(std::span<Word> into, const void* more) {
-  CombineWords(into, more, std::minus<Word>());
+  CombineWords<true>(into, more);
 }
 
 }  // namespace rivulet

@@ -47,7 +47,8 @@ class Codec {
   // Returns true if all updates of a version send values at the same places. Then `draws` of Encode are the version's
   // (federated/aggregation/shared_places.h) and decide nothing else.
   virtual bool shares_places() const { return false; }
-  // For a codec with shares_places: the places, ascending, that Encode picks with the same draws.
+  // For a codec with shares_places: their number, and the places, ascending, that Encode picks with the same draws.
+  virtual int64_t places() const { return 0; }
   virtual std::vector<uint32_t> Places(Draws) const { return {}; }
   // The largest factor by which a decoded value may exceed the encoded one; 1 for codecs that round.
   virtual double most_gain() const { return 1; }

@@ -33,6 +33,7 @@ class RandomK final : public SparseValues {
   }
 
   bool shares_places() const override { return shared_; }
+  int64_t places() const override { return static_cast<int64_t>(k()); }
   std::vector<uint32_t> Places(Draws draws) const override {
     std::vector<uint32_t> places;
     places.reserve(k());

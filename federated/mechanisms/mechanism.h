@@ -39,6 +39,9 @@ class Mechanism {
   virtual const ScalingMechanism* scaling() const { return nullptr; }
 };
 
+// Whether all of `mechanisms` are repeatable. One that is not known here is taken for repeatable: no update passes it.
+bool AreRepeatable(std::span<const PieceSpec> mechanisms);
+
 using MechanismFactory = std::unique_ptr<const Mechanism> (*)(const Settings& settings);
 // Also registers the table ("mechanism", name). CHECK fails if two have one name.
 struct MechanismRegistration {

@@ -1,4 +1,5 @@
 // Mechanisms by name.
+#include <algorithm>
 #include <map>
 
 #include "federated/mechanisms/mechanism.h"
@@ -31,6 +32,13 @@ StatusOr<std::unique_ptr<const Mechanism>> Mechanism::Create(const PieceSpec& pi
   RIVULET_ASSIGN_OR_RETURN(const Settings settings, Settings::Read(table->settings, piece.settings,
                                                                    fmt::format("{} '{}'", kMechanism, piece.name)));
   return Mechanisms().at(piece.name)(settings);
+}
+
+bool AreRepeatable(std::span<const PieceSpec> mechanisms) {
+  return std::ranges::all_of(mechanisms, [](const PieceSpec& piece) {
+    const auto mechanism = Mechanism::Create(piece);
+    return !mechanism.ok() || (*mechanism)->repeatable();
+  });
 }
 
 }  // namespace rivulet

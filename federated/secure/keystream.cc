@@ -13,7 +13,8 @@
 namespace rivulet::secure {
 namespace {
 
-constexpr size_t kMaskBlockBytes = size_t{64} << 10;
+// Words and keystream of one block fit the fastest cache together.
+constexpr size_t kMaskBlockBytes = size_t{16} << 10;
 constexpr size_t kWordsDrawnAhead = 1024;
 constexpr std::array<uint8_t, 16> kFirstCounter{};
 
@@ -69,10 +70,14 @@ uint32_t Keystream::Word() {
 
 void MaskAdder::FreeCipher::operator()(evp_cipher_ctx_st* context) const { EVP_CIPHER_CTX_free(context); }
 
-StatusOr<MaskAdder> MaskAdder::Create() {
+StatusOr<MaskAdder> MaskAdder::Create(std::span<std::byte> words, int word_bits) {
+  RIVULET_CHECK(word_bits == 32 || word_bits == 64, "words of {} bits", word_bits);
+  if (words.size() % static_cast<size_t>(word_bits / 8) != 0) {
+    return InvalidArgument("{} bytes are no whole words of {} bits", words.size(), word_bits);
+  }
   MaskAdder adder;
-  adder.cipher_.reset(EVP_CIPHER_CTX_new());
-  if (adder.cipher_ == nullptr) return OpenSslError("make a cipher");
+  adder.words_ = words;
+  adder.word_bits_ = word_bits;
   adder.block_.resize(kMaskBlockBytes);
   return adder;
 }
@@ -84,33 +89,36 @@ MaskAdder::~MaskAdder() {
   if (!block_.empty()) OPENSSL_cleanse(block_.data(), block_.size());
 }
 
-template <typename Word>
-Status MaskAdder::ApplyTo(std::span<const uint8_t, kCipherKeyBytes> key, MaskSign sign, std::span<Word> words) {
-  constexpr size_t kBlockWords = kMaskBlockBytes / sizeof(Word);
-  RIVULET_RETURN_IF_ERROR(BeginKeystream(cipher_.get(), key));
-  for (size_t at = 0; at < words.size(); at += kBlockWords) {
-    const size_t count = std::min(kBlockWords, words.size() - at);
-    RIVULET_RETURN_IF_ERROR(DrawBytes(cipher_.get(), reinterpret_cast<uint8_t*>(block_.data()), count * sizeof(Word)));
-    const std::span<Word> masked = words.subspan(at, count);
-    sign == MaskSign::kAdd ? AddWords(masked, block_.data()) : SubtractWords(masked, block_.data());
-  }
+Status MaskAdder::Add(std::span<const uint8_t, kCipherKeyBytes> key, MaskSign sign) {
+  if (waiting_ == kMasksAtOnce) RIVULET_RETURN_IF_ERROR(Finish());
+  if (waiting_ == masks_.size()) masks_.emplace_back().cipher.reset(EVP_CIPHER_CTX_new());
+  Mask& mask = masks_[waiting_];
+  RIVULET_RETURN_IF_ERROR(BeginKeystream(mask.cipher.get(), key));
+  mask.sign = sign;
+  ++waiting_;
   return absl::OkStatus();
 }
 
-Status MaskAdder::Apply(std::span<const uint8_t, kCipherKeyBytes> key, MaskSign sign, std::span<uint32_t> words) {
-  return ApplyTo(key, sign, words);
-}
-
-Status MaskAdder::Apply(std::span<const uint8_t, kCipherKeyBytes> key, MaskSign sign, std::span<uint64_t> words) {
-  return ApplyTo(key, sign, words);
-}
-
-Status MaskAdder::Apply(std::span<const uint8_t, kCipherKeyBytes> key, MaskSign sign, std::span<std::byte> words,
-                        int word_bits) {
-  if (word_bits == 32) {
-    return Apply(key, sign, std::span(reinterpret_cast<uint32_t*>(words.data()), words.size() / sizeof(uint32_t)));
+template <typename Word>
+Status MaskAdder::AddTo(std::span<Word> words) {
+  constexpr size_t kBlockWords = kMaskBlockBytes / sizeof(Word);
+  for (size_t at = 0; at < words.size(); at += kBlockWords) {
+    const std::span<Word> block = words.subspan(at, std::min(kBlockWords, words.size() - at));
+    for (const Mask& mask : std::span(masks_).first(waiting_)) {
+      RIVULET_RETURN_IF_ERROR(
+          DrawBytes(mask.cipher.get(), reinterpret_cast<uint8_t*>(block_.data()), block.size_bytes()));
+      mask.sign == MaskSign::kAdd ? AddWords(block, block_.data()) : SubtractWords(block, block_.data());
+    }
   }
-  return Apply(key, sign, std::span(reinterpret_cast<uint64_t*>(words.data()), words.size() / sizeof(uint64_t)));
+  waiting_ = 0;
+  return absl::OkStatus();
+}
+
+Status MaskAdder::Finish() {
+  if (word_bits_ == 32) {
+    return AddTo(std::span(reinterpret_cast<uint32_t*>(words_.data()), words_.size() / sizeof(uint32_t)));
+  }
+  return AddTo(std::span(reinterpret_cast<uint64_t*>(words_.data()), words_.size() / sizeof(uint64_t)));
 }
 
 }  // namespace rivulet::secure

@@ -38,28 +38,42 @@ class Keystream {
 enum class MaskSign { kAdd, kSubtract };
 
 // Adds masks to words, or takes them away: word i of a mask is word i of the keystream of its key, little-endian, of as
-// many bits as a word has. A mask is made in blocks of 64 KiB, which stay in the processor's cache. Not thread-safe.
+// many bits as a word has. Masks wait until there are kMasksAtOnce. Then each block of words takes all of them while it
+// is in the processor's cache, so long words are not read and written once a mask. Not thread-safe.
+//
+// Calls: Add* Finish.
 class MaskAdder {
  public:
-  static StatusOr<MaskAdder> Create();
+  static constexpr size_t kMasksAtOnce = 64;
+  // `words` are little-endian words of `word_bits`, 32 or 64, as messages have them; aligned as words are. They must
+  // outlive this.
+  static StatusOr<MaskAdder> Create(std::span<std::byte> words, int word_bits);
   MaskAdder(MaskAdder&&) noexcept;
   MaskAdder& operator=(MaskAdder&&) noexcept;
   ~MaskAdder();
 
-  Status Apply(std::span<const uint8_t, kCipherKeyBytes> key, MaskSign sign, std::span<uint32_t> words);
-  Status Apply(std::span<const uint8_t, kCipherKeyBytes> key, MaskSign sign, std::span<uint64_t> words);
-  // Of little-endian words of `word_bits`, 32 or 64, as messages have them; aligned as words are.
-  Status Apply(std::span<const uint8_t, kCipherKeyBytes> key, MaskSign sign, std::span<std::byte> words, int word_bits);
+  // INTERNAL: OpenSSL makes no cipher; the words are of no use then.
+  Status Add(std::span<const uint8_t, kCipherKeyBytes> key, MaskSign sign);
+  // All masks are in the words. More may follow.
+  Status Finish();
 
  private:
   struct FreeCipher {
     void operator()(evp_cipher_ctx_st* context) const;
   };
+  struct Mask {
+    std::unique_ptr<evp_cipher_ctx_st, FreeCipher> cipher;
+    MaskSign sign = MaskSign::kAdd;
+  };
   MaskAdder() = default;
   template <typename Word>
-  Status ApplyTo(std::span<const uint8_t, kCipherKeyBytes> key, MaskSign sign, std::span<Word> words);
-  std::unique_ptr<evp_cipher_ctx_st, FreeCipher> cipher_;
-  std::vector<std::byte> block_;
+  Status AddTo(std::span<Word> words);
+
+  std::span<std::byte> words_;
+  int word_bits_ = 32;
+  std::vector<Mask> masks_;  // the first `waiting_` have a key; the others' ciphers are used again
+  size_t waiting_ = 0;
+  std::vector<std::byte> block_;  // of a keystream
 };
 
 }  // namespace rivulet::secure

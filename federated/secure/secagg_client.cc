@@ -173,14 +173,10 @@ Status SecAggClient::OpenShares(std::string_view input) {
 }
 
 Status SecAggClient::AddMasks(std::span<std::byte> words) {
-  const int bits = setup_.settings.word_bits;
-  if (words.size() % static_cast<size_t>(bits / 8) != 0) {
-    return InvalidArgument("{} bytes are no whole words of {} bits", words.size(), bits);
-  }
-  RIVULET_ASSIGN_OR_RETURN(MaskAdder adder, MaskAdder::Create());
+  RIVULET_ASSIGN_OR_RETURN(MaskAdder adder, MaskAdder::Create(words, setup_.settings.word_bits));
   RIVULET_ASSIGN_OR_RETURN(const SecretBytes own,
                            DeriveKey(seed_.span(), SelfMaskInfo(cohort_.context, cohort_.self), kCipherKeyBytes));
-  RIVULET_RETURN_IF_ERROR(adder.Apply(own.span().first<kCipherKeyBytes>(), MaskSign::kAdd, words, bits));
+  RIVULET_RETURN_IF_ERROR(adder.Add(own.span().first<kCipherKeyBytes>(), MaskSign::kAdd));
   for (size_t i = 0; i < cohort_.neighbours.size(); ++i) {
     if (!shared_[HolderOf(i)]) continue;
     const uint32_t other = cohort_.neighbours[i];
@@ -190,8 +186,9 @@ Status SecAggClient::AddMasks(std::span<std::byte> words) {
                   PairMaskInfo(cohort_.context, std::min(cohort_.self, other), std::max(cohort_.self, other)),
                   kCipherKeyBytes));
     const MaskSign sign = cohort_.self < other ? MaskSign::kAdd : MaskSign::kSubtract;
-    RIVULET_RETURN_IF_ERROR(adder.Apply(key.span().first<kCipherKeyBytes>(), sign, words, bits));
+    RIVULET_RETURN_IF_ERROR(adder.Add(key.span().first<kCipherKeyBytes>(), sign));
   }
+  RIVULET_RETURN_IF_ERROR(adder.Finish());
   masks_ = SecretBytes();
   seed_ = SecretBytes();
   mask_.reset();

@@ -51,8 +51,7 @@ Status SecAggServer::Unmask(std::span<std::byte> sum) {
   if (!CanUnmask())
     return FailedPrecondition("too few clients have revealed shares; wait for more or abandon the attempt");
   SecretRecovery recovery(graph_->shape().threshold);
-  RIVULET_ASSIGN_OR_RETURN(MaskAdder adder, MaskAdder::Create());
-  const int bits = setup_.settings.word_bits;
+  RIVULET_ASSIGN_OR_RETURN(MaskAdder adder, MaskAdder::Create(sum, setup_.settings.word_bits));
   for (uint32_t member = 0; member < members_.size(); ++member) {
     if (!came_[member].shares) continue;
     const bool survives = survivors_[member];
@@ -65,7 +64,7 @@ Status SecAggServer::Unmask(std::span<std::byte> sum) {
     if (survives) {
       RIVULET_ASSIGN_OR_RETURN(const SecretBytes key,
                                DeriveKey(secret->span(), SelfMaskInfo(context_, member), kCipherKeyBytes));
-      RIVULET_RETURN_IF_ERROR(adder.Apply(key.span().first<kCipherKeyBytes>(), MaskSign::kSubtract, sum, bits));
+      RIVULET_RETURN_IF_ERROR(adder.Add(key.span().first<kCipherKeyBytes>(), MaskSign::kSubtract));
       continue;
     }
     RIVULET_ASSIGN_OR_RETURN(const AgreementKey own, AgreementKey::FromPrivate(secret->span().first<kSecretBytes>()));
@@ -77,9 +76,10 @@ Status SecAggServer::Unmask(std::span<std::byte> sum) {
           DeriveKey(agreed.span(), PairMaskInfo(context_, std::min(member, other), std::max(member, other)),
                     kCipherKeyBytes));
       const MaskSign sign = other < member ? MaskSign::kSubtract : MaskSign::kAdd;
-      RIVULET_RETURN_IF_ERROR(adder.Apply(key.span().first<kCipherKeyBytes>(), sign, sum, bits));
+      RIVULET_RETURN_IF_ERROR(adder.Add(key.span().first<kCipherKeyBytes>(), sign));
     }
   }
+  RIVULET_RETURN_IF_ERROR(adder.Finish());
   for (const auto& [owner, holder] : recovery.bad()) {
     bad_shares_.push_back({members_[owner].name, members_[holder].name});
   }

@@ -59,6 +59,11 @@ constexpr int kCallThreads = 8;
 // Upper limit of held polls, so that vanished callers are forgotten by then.
 constexpr std::chrono::milliseconds kLongestHold = std::chrono::minutes(1);
 
+int StreamThreads(const GrpcServerOptions& options) {
+  if (options.api_waits) return options.transfers.places + options.transfers.short_places;
+  return std::max(2, AvailableCores());
+}
+
 // Whether `reply` contains nothing new for the caller of `request`.
 bool TellsNothing(const PollRequest& request, const PollReply& reply) {
   return reply.tasks.empty() && reply.cancelled.empty() && reply.hand_over.empty() && reply.refused_names.empty() &&
@@ -82,7 +87,7 @@ class Service final : public CoordinatorService, public NewsListener {
                 TransferPlaces(options.transfers.short_places, options.transfers),
                 TransferPlaces(options.transfers.places, options.transfers),
                 ThreadExecutor("calls", kCallThreads),
-                ThreadExecutor("streams", std::max(2, AvailableCores()))} {}
+                ThreadExecutor("streams", StreamThreads(options))} {}
 
   // Holds a poll without news. A caller whose polls are held need not wait between them.
   grpc::ServerUnaryReactor* Poll(grpc::CallbackServerContext* context, const rpc::PollRequestProto* message,

@@ -40,6 +40,9 @@ struct GrpcServerOptions {
   StreamLimits limits;
   // Beyond these limits an upload or download waits in a queue before its first byte.
   TransferLimits transfers;
+  // True if calls of `api` wait for another machine, as an aggregator's do. Then each upload that has its turn has a
+  // thread, so that none waits for another one's call.
+  bool api_waits = false;
   // The operators' interface; null: none. Must outlive the server. With TLS operators need an operator's certificate;
   // without, any caller from this machine is an operator.
   ControlApi* control = nullptr;

@@ -162,7 +162,7 @@ TEST(SpoolingRule, HostilePartials_AreRefused) {
   EXPECT_THAT(error([](auto& p) { p.spooled[1].weight = 65537; }), HasSubstr("'task-001' has the weight 65537"));
   EXPECT_THAT(error([](auto& p) { p.spooled[1].weight ^= 1; }), HasSubstr("2 updates of part 'delta', which weigh"));
   EXPECT_THAT(error([](auto& p) { p.spooled.pop_back(); }), HasSubstr("has 1 updates of part 'delta'"));
-  EXPECT_THAT(error([](auto& p) { p.sums.resize(3); }), HasSubstr("2 updates of part 'delta'"));
+  EXPECT_THAT(error([](auto& p) { p.sums = SumArray<int64_t>(3); }), HasSubstr("2 updates of part 'delta'"));
   EXPECT_THAT(error([](auto& p) { p.spooled[0].offset += 1000; }), HasSubstr("missing on disk"));
   const std::string bytes = BytesOf(spec, gathered->Save()[0]);
   for (size_t at = 0; at < bytes.size(); ++at) {

@@ -773,9 +773,9 @@ TEST(Merge, BadPartials_AreRefusedAndAggregateUnchanged) {
   EXPECT_THAT(error([](auto& p, auto&) { p.spec = Spec(6).digest(); }), HasSubstr("cannot join one of aggregation"));
   EXPECT_THAT(error([](auto& p, auto&) { p.parts.pop_back(); }), HasSubstr("cannot join one of aggregation"));
   EXPECT_THAT(error([](auto& p, auto&) { p.scalars.emplace_back(); }), HasSubstr("cannot join one of aggregation"));
-  EXPECT_THAT(error([](auto&, auto& p) { p.sums.pop_back(); }),
+  EXPECT_THAT(error([](auto&, auto& p) { p.sums = SumArray<int64_t>(4); }),
               HasSubstr("a partial has 4 sums of part 'delta' where 5 belong"));
-  EXPECT_THAT(error([](auto&, auto& p) { p.sums32.push_back(1); }),
+  EXPECT_THAT(error([](auto&, auto& p) { p.sums32 = {1}; }),
               HasSubstr("a partial has 6 sums of part 'delta' where 5 belong"));
   EXPECT_THAT(error([](auto&, auto& p) { p.weight_sum = 65537; }), HasSubstr("claims the weight 65537"));
   EXPECT_THAT(error([](auto&, auto& p) { p.weight_sum = 0; }), HasSubstr("claims the weight 0"));

@@ -65,7 +65,7 @@ TEST(RandomK, Shared_HasValuesAtThePlacesOfItsDraws) {
     for (const int64_t version : {0, 7}) {
       const Draws draws = DrawsOfPlaces(version, 0);
       const std::vector<uint32_t> places = shared->Places(draws);
-      EXPECT_EQ(std::ssize(places) * 8, shared->MaxBytes());
+      EXPECT_EQ(std::ssize(places), shared->places());
       for (const TestUpdate& update : RandomUpdates(2, elements, 0.1f)) {
         const FloatRun run{update.delta.data(), nullptr, elements};
         std::string bytes, as_own;

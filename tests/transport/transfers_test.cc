@@ -51,7 +51,15 @@ class TransferCountingCoordinator : public CoordinatorApi {
       std::span<const uint32_t> staged_crcs() const override { return {}; }
       Status Resume(int64_t) override { return absl::OkStatus(); }
       Status Write(std::span<const std::byte>) override { return absl::OkStatus(); }
-      StatusOr<SubmitResult> Finish(const Digest&) override { return SubmitResult{}; }
+      // Waits until as many are in this call as the test asks for.
+      StatusOr<SubmitResult> Finish(const Digest&) override {
+        const auto end = Steady::now() + kGiveUp;
+        ++counts_.finishing;
+        while (counts_.finishing < counts_.together && Steady::now() < end)
+          std::this_thread::sleep_for(milliseconds(1));
+        if (counts_.finishing < counts_.together) return Internal("{} calls came in", counts_.finishing.load());
+        return SubmitResult{};
+      }
 
      private:
       TransferCountingCoordinator& counts_;
@@ -63,14 +71,17 @@ class TransferCountingCoordinator : public CoordinatorApi {
   std::string blob;
   std::atomic<int> open = 0, most = 0;
   std::atomic<int> read = 0;  // readers that are open
+  std::atomic<int> finishing = 0;
+  int together = 0;
 };
 
 class TransfersOfAServerTest : public ::testing::Test {
  protected:
-  void Start(const TransferLimits& limits) {
+  void Start(const TransferLimits& limits, bool api_waits = false) {
     server_ = GrpcServer::Start(api_, {.listen = {.host = "127.0.0.1", .port = 0},
                                        .credentials = InsecureCredentials(false),
-                                       .transfers = limits})
+                                       .transfers = limits,
+                                       .api_waits = api_waits})
                   .value();
   }
   std::unique_ptr<GrpcClient> NewClient() {
@@ -106,6 +117,26 @@ TEST_F(TransfersOfAServerTest, FortyUploadsAtOnce_AreOpenFewAtATimeAndAllEnd) {
   EXPECT_EQ(ended, 40);
   EXPECT_GT(api_.most, 0);
   EXPECT_LE(api_.most, 3);
+}
+
+// Each of them holds a thread until all have come.
+TEST_F(TransfersOfAServerTest, CallsThatWaitForAnotherMachine_HoldUpNoOther) {
+  Start({.places = 4, .short_places = 16}, /*api_waits=*/true);
+  api_.together = 20;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < api_.together; ++t) {
+    threads.emplace_back([&, t] {
+      const std::string bytes(static_cast<size_t>(t < 4 ? kLongBytes : 1), 'x');
+      const auto client = NewClient();
+      auto writer = client->Submit({.name = fmt::format("{}", t)}, {"task", 0, std::ssize(bytes)});
+      ASSERT_OK(writer);
+      EXPECT_OK((*writer)->Resume(0));
+      EXPECT_OK((*writer)->Write(std::as_bytes(std::span(bytes))));
+      EXPECT_OK((*writer)->Finish({}));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(api_.finishing, api_.together);
 }
 
 TEST_F(TransfersOfAServerTest, ClientsThatSayNothing_KeepNobodyOut) {

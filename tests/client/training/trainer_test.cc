@@ -417,6 +417,48 @@ TEST(TrainerTest, MonitorThatNobodyUses_LeavesTheLanes) {
   EXPECT_EQ(sink.runs, 1);
 }
 
+// Numbers of the round, such as a clip that moves, are the same for all lanes.
+TEST(TrainerTest, LanesOfAPlanWithNumbers_DeclareThem) {
+  Scenario scenario = LocalScenario();
+  scenario.client.epochs = 1;
+  scenario.privacy.clip = 2;
+  scenario.server.weights = "uniform";
+  scenario.algorithm = {.name = "dp_fedavg",
+                        .settings = {{"noise_multiplier", 1.0},
+                                     {"noise_source", std::string("seeded")},
+                                     {"clip_quantile", 0.5},
+                                     {"clip_count_stddev", 1.0}}};
+  const auto plan = LocalPlan(scenario);
+  const auto trainer = NewTrainer(plan);
+  const auto base = PatternModel(*plan);
+  ASSERT_GE(trainer->MostLanes(TaskKind::kTrain, 7), 2);
+  std::vector<Task> tasks;
+  std::vector<std::unique_ptr<DatasetExamples>> examples;
+  std::vector<testing::Trained> alone;
+  for (int i = 0; i < 2; ++i) {
+    tasks.push_back(LocalTask(static_cast<uint16_t>(i)));
+    tasks.back().numbers = {{"clip", 0.75}};
+    examples.push_back(Examples(DigitRecords(7, i), *plan));
+    ASSERT_OK_AND_ASSIGN(alone.emplace_back(), TrainOne(*trainer, tasks.back(), "a", *base, *examples.back()));
+    EXPECT_EQ(alone.back().declared.at("clip"), 0.75);
+  }
+  const auto train = [&] {
+    const LaneTask together[] = {{&tasks[0], "a", base.get(), examples[0].get()},
+                                 {&tasks[1], "a", base.get(), examples[1].get()}};
+    return trainer->Train(together);
+  };
+  ASSERT_OK_AND_ASSIGN(const std::vector<LocalResult> results, train());
+  for (size_t i = 0; i < results.size(); ++i) {
+    ASSERT_OK(results[i].status);
+    EXPECT_EQ(results[i].declared, alone[i].declared);
+  }
+  tasks[1].numbers["clip"] = 0.5;
+  EXPECT_THAT(train(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("not alike")));
+  tasks[0].numbers.clear();
+  tasks[1].numbers.clear();
+  EXPECT_THAT(train(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no number 'clip'")));
+}
+
 TEST(TrainerTest, LanesThatDoNotGoTogether_AreRefused) {
   Scenario scenario = LocalScenario();
   scenario.client.epochs = 1;

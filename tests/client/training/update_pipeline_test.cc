@@ -121,7 +121,7 @@ TEST(UpdatePipeline, Noise_IsTheTasksOwn) {
   const auto apply = [&](const Task& task) {
     auto pipeline = UpdatePipeline::Create(*plan);
     EXPECT_OK(pipeline);
-    EXPECT_TRUE((*pipeline)->repeatable());
+    EXPECT_TRUE(AreRepeatable(plan->training().mechanisms));
     auto parts = (*pipeline)->Apply(task, {&update.part, 1}, told);
     EXPECT_OK(parts);
     return ValuesOf((*parts)[0]);
@@ -139,7 +139,7 @@ TEST(UpdatePipeline, SecureNoise_IsNeverTheSame) {
   const auto plan = testing::LocalPlan(scenario);
   const ThreeAndFour update(*plan);
   ASSERT_OK_AND_ASSIGN(const auto pipeline, UpdatePipeline::Create(*plan));
-  EXPECT_FALSE(pipeline->repeatable());
+  EXPECT_FALSE(AreRepeatable(plan->training().mechanisms));
   std::vector<std::vector<float>> drawn;
   for (int i = 0; i < 2; ++i) {
     ASSERT_OK_AND_ASSIGN(const auto parts, pipeline->Apply(SomeTask(), {&update.part, 1}, told));
@@ -214,7 +214,7 @@ TEST(UpdatePipeline, ClipAlone_IsAFactorOfRuns) {
   ASSERT_OK_AND_ASSIGN(const auto pipeline, UpdatePipeline::Create(*plan));
   EXPECT_TRUE(pipeline->scales());
   EXPECT_FALSE(pipeline->transparent());
-  EXPECT_TRUE(pipeline->repeatable());
+  EXPECT_TRUE(AreRepeatable(plan->training().mechanisms));
   ASSERT_OK_AND_ASSIGN(const auto parts, pipeline->Apply(SomeTask(), {&update.part, 1}, told));
   ASSERT_EQ(parts[0].runs.size(), 2u);
   EXPECT_EQ(parts[0].runs[0].values, &update.params);

@@ -3,40 +3,43 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <memory>
-#include <vector>
 
 namespace rivulet {
 namespace {
 
-using Array = std::vector<int64_t, RecycledPages<int64_t>>;
-constexpr size_t kLong = LargePages<int64_t>::kFrom / sizeof(int64_t) + 7;
+constexpr size_t kLong = LargePages<std::byte>::kFrom + 56;
 
-TEST(RecycledPages, NextArrayOfItsSize_HasItsMemoryAndZeros) {
-  auto first = std::make_unique<Array>(kLong, 5);
-  const int64_t* const memory = first->data();
-  first.reset();
-  const Array next(kLong), beside(kLong);
-  EXPECT_EQ(next.data(), memory);
-  EXPECT_NE(beside.data(), memory);
-  for (const int64_t value : next) ASSERT_EQ(value, 0);
+TEST(RecycledPages, NextArrayOfItsSize_HasItsMemory) {
+  void* const first = AllocateRecycled(kLong);
+  FreeRecycled(first, kLong);
+  void* const next = AllocateRecycled(kLong);
+  void* const beside = AllocateRecycled(kLong);
+  EXPECT_EQ(next, first);
+  EXPECT_NE(beside, first);
+  FreeRecycled(next, kLong);
+  FreeRecycled(beside, kLong);
 }
 
 TEST(RecycledPages, ArrayOfAnotherSize_HasOther) {
-  auto first = std::make_unique<Array>(kLong, 5);
-  const int64_t* const memory = first->data();
-  const Array beside(kLong + 1);
-  first.reset();
-  const Array other(kLong + 1), same(kLong);
-  EXPECT_NE(other.data(), memory);
-  EXPECT_EQ(same.data(), memory);
+  void* const first = AllocateRecycled(kLong);
+  void* const beside = AllocateRecycled(kLong + 1);
+  FreeRecycled(first, kLong);
+  void* const other = AllocateRecycled(kLong + 1);
+  void* const same = AllocateRecycled(kLong);
+  EXPECT_NE(other, first);
+  EXPECT_EQ(same, first);
+  FreeRecycled(beside, kLong + 1);
+  FreeRecycled(other, kLong + 1);
+  FreeRecycled(same, kLong);
 }
 
 TEST(RecycledPages, ShortArray_IsAligned) {
-  const Array small(3);
-  EXPECT_EQ(reinterpret_cast<uintptr_t>(small.data()) % 64, 0U);
-  const Array large(kLong);
-  EXPECT_EQ(reinterpret_cast<uintptr_t>(large.data()) % LargePages<int64_t>::kPage, 0U);
+  void* const small = AllocateRecycled(3);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(small) % 64, 0U);
+  void* const large = AllocateRecycled(kLong);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(large) % LargePages<std::byte>::kPage, 0U);
+  FreeRecycled(small, 3);
+  FreeRecycled(large, kLong);
 }
 
 }  // namespace

@@ -370,7 +370,9 @@ class Attack {
 
   void Mask(const Secret& secret, const std::string& info, MaskSign sign, Words& words) const {
     const SecretBytes key = DeriveKey(secret, info, kCipherKeyBytes).value();
-    ASSERT_OK(MaskAdder::Create()->Apply(key.span().first<kCipherKeyBytes>(), sign, words, settings_.word_bits));
+    MaskAdder adder = MaskAdder::Create(words, settings_.word_bits).value();
+    ASSERT_OK(adder.Add(key.span().first<kCipherKeyBytes>(), sign));
+    ASSERT_OK(adder.Finish());
   }
 
   const Lies& lies_;

@@ -202,21 +202,48 @@ TEST(MaskAdder, IsCounterModeFromZero) {
     for (size_t byte = 0; byte < 4; ++byte) expected[i] += static_cast<uint32_t>(stream[4 * i + byte]) << (8 * byte);
   }
   const std::vector<uint32_t> before = words;
-  ASSERT_OK_AND_ASSIGN(MaskAdder adder, MaskAdder::Create());
+  ASSERT_OK_AND_ASSIGN(MaskAdder adder, MaskAdder::Create(std::as_writable_bytes(std::span(words)), 32));
   const std::span<const uint8_t, 32> key_bytes = std::span<const uint8_t>(key).first<32>();
-  ASSERT_OK(adder.Apply(key_bytes, MaskSign::kAdd, std::span(words)));
+  ASSERT_OK(adder.Add(key_bytes, MaskSign::kAdd));
+  ASSERT_OK(adder.Finish());
   EXPECT_EQ(words, expected);
-  ASSERT_OK(adder.Apply(key_bytes, MaskSign::kSubtract, std::span(words)));
+  ASSERT_OK(adder.Add(key_bytes, MaskSign::kSubtract));
+  ASSERT_OK(adder.Finish());
   EXPECT_EQ(words, before);
 
   std::vector<uint64_t> long_words(3, 1);
-  ASSERT_OK(adder.Apply(key_bytes, MaskSign::kAdd, std::as_writable_bytes(std::span(long_words)), 64));
+  ASSERT_OK_AND_ASSIGN(MaskAdder long_adder, MaskAdder::Create(std::as_writable_bytes(std::span(long_words)), 64));
+  ASSERT_OK(long_adder.Add(key_bytes, MaskSign::kAdd));
+  ASSERT_OK(long_adder.Finish());
   uint64_t first = 0;
   for (size_t byte = 0; byte < 8; ++byte) first |= static_cast<uint64_t>(stream[byte]) << (8 * byte);
   EXPECT_EQ(long_words[0], first + 1);
 
   ASSERT_OK_AND_ASSIGN(Keystream keystream, Keystream::Create(key_bytes));
   for (size_t i = 0; i < 3000; ++i) ASSERT_EQ(keystream.Word(), expected[i] - before[i]) << i;
+}
+
+// More masks than wait together, over words that end within a block.
+TEST(MaskAdder, ManyMasks_AreTheSumOfEach) {
+  constexpr size_t kMasks = 2 * MaskAdder::kMasksAtOnce + 3;
+  const auto key = [](size_t i) {
+    std::array<uint8_t, kCipherKeyBytes> bytes{};
+    bytes[0] = static_cast<uint8_t>(i);
+    return bytes;
+  };
+  const auto sign = [](size_t i) { return i % 3 == 0 ? MaskSign::kSubtract : MaskSign::kAdd; };
+  std::vector<uint32_t> one_by_one(9'001, 3), together = one_by_one;
+  ASSERT_OK_AND_ASSIGN(MaskAdder adder, MaskAdder::Create(std::as_writable_bytes(std::span(together)), 32));
+  for (size_t i = 0; i < kMasks; ++i) {
+    ASSERT_OK(adder.Add(key(i), sign(i)));
+    ASSERT_OK_AND_ASSIGN(MaskAdder one, MaskAdder::Create(std::as_writable_bytes(std::span(one_by_one)), 32));
+    ASSERT_OK(one.Add(key(i), sign(i)));
+    ASSERT_OK(one.Finish());
+  }
+  ASSERT_OK(adder.Finish());
+  EXPECT_EQ(together, one_by_one);
+  EXPECT_THAT(MaskAdder::Create(std::as_writable_bytes(std::span(together)).first(6), 32),
+              StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 // The GCM specification's cases 13, 14 and 16, which are NIST's too.

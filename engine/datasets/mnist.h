@@ -25,11 +25,11 @@ struct MnistCounts {
   int64_t train = 0, test = 0;
 };
 
-// Reads train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte (each raw
-// or .gz; also named train-images.idx3-ubyte) from `from` and writes train.tfrecord and test.tfrecord to `out` (made if
-// missing), with the features image (bytes[784]) and label (int64) in the files' order. Both appear complete, or
-// neither is changed; a folder made for them goes again with an error. Errors as above; also DATA_LOSS: no images,
-// images that are not 28×28, another number of labels than of images, a label above 9.
+// Reads train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte from `from`
+// (each raw or .gz; also named train-images.idx3-ubyte). Writes train.tfrecord and test.tfrecord to `out`, created if
+// missing, with the features image (bytes[784]) and label (int64) in file order. Either both are published complete, or
+// neither is changed; a folder created for them is removed on errors. Errors as above; also DATA_LOSS: no images,
+// images that are not 28×28, different numbers of labels and images, a label above 9.
 StatusOr<MnistCounts> ImportMnist(FileSystem& fs, const std::string& from, const std::string& out,
                                   const DataProgress& progress = {});
 

@@ -17,8 +17,8 @@ struct IdxArray {
   std::string data;  // row-major
 };
 
-// An IDX file of unsigned bytes with `rank` dimensions. NOT_FOUND; DATA_LOSS: another magic number, more or fewer bytes
-// than the sizes say, a damaged GZIP stream; INVALID_ARGUMENT: not a regular file. Messages begin with the path.
+// Reads an IDX file of unsigned bytes with `rank` dimensions. NOT_FOUND. DATA_LOSS: a wrong magic number, a length that
+// contradicts the sizes, a damaged GZIP stream. INVALID_ARGUMENT: not a regular file. Messages begin with the path.
 StatusOr<IdxArray> ReadIdx(const std::string& path, size_t rank);
 
 struct MnistCounts {

@@ -12,11 +12,11 @@ namespace rivulet {
 
 struct OptimizedGraph;  // engine/compile/optimize.h
 
-// NOT_FOUND: a feed, fetch, target or variable that the graph or the signature lacks. INVALID_ARGUMENT: a shape that
-// does not follow from the feeds, or clashes. UNIMPLEMENTED: no kernel. RESOURCE_EXHAUSTED: a tensor beyond 2^40
-// elements, or more memory than PassOptions::memory_budget_bytes. NOT_FOUND, INVALID_ARGUMENT: a pass to leave out
-// that is none, or cannot be.
-// `made_of` (optional) receives the graph that the program was made of, and what the passes did.
+// Compiles the graph for a signature. NOT_FOUND: the graph or signature lacks a feed, fetch, target, variable or named
+// pass. INVALID_ARGUMENT: a shape clashes or does not follow from the feeds, or a pass to disable is mandatory.
+// UNIMPLEMENTED: an op has no kernel. RESOURCE_EXHAUSTED: a tensor has more than 2^40 elements, or the program needs
+// more memory than PassOptions::memory_budget_bytes.
+// `made_of` (optional) receives the graph from which the program was made, and a report of the passes.
 StatusOr<std::shared_ptr<const Program>> CompileProgram(const Graph& graph, const Signature& signature,
                                                         const CompileOptions& options = {},
                                                         OptimizedGraph* made_of = nullptr);

@@ -10,8 +10,8 @@
 
 namespace rivulet {
 
-// As CompileProgram, whose errors it has, with the kernels of devices. What is known before a run is computed by the
-// host's. UNIMPLEMENTED: an op that devices have no kernel for, by name.
+// Like CompileProgram, with the same errors, but uses device kernels. Host kernels compute values that are known before
+// a run. UNIMPLEMENTED names an op without a device kernel.
 StatusOr<std::shared_ptr<const GpuProgram>> CompileForGpu(const Graph& graph, const Signature& signature,
                                                           const CompileOptions& options = {});
 

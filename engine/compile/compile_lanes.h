@@ -10,7 +10,7 @@
 
 namespace rivulet {
 
-// As CompileProgram, whose errors it has. UNIMPLEMENTED also: what lanes cannot run, or within a memory budget.
+// Like CompileProgram, with the same errors. UNIMPLEMENTED: lanes cannot run the program, or a memory budget is set.
 StatusOr<std::shared_ptr<const LaneProgram>> CompileLanes(const Graph& graph, const Signature& signature,
                                                           const CompileOptions& options = {});
 

@@ -12,28 +12,28 @@
 
 namespace rivulet {
 
-// A compiled function and how it is fed.
+// A compiled function, with the mapping from its program's feeds, fetches and buffers to the function's interface.
 struct FunctionProgram {
   std::shared_ptr<const Program> program;
-  std::vector<int> feeds;      // per feed: the argument
-  std::vector<int> fetches;    // per fetch: the result
-  std::vector<int> variables;  // per resource argument, in order: the buffer, which those of one variable share
-  bool draws = false;          // random numbers
-  bool writes = false;         // changes some variable
+  std::vector<int> feeds;      // per feed: index of the argument
+  std::vector<int> fetches;    // per fetch: index of the result
+  std::vector<int> variables;  // per resource argument, in order: index of the buffer; handles of one variable share it
+  bool draws = false;          // the function draws random numbers
+  bool writes = false;         // the function changes some variable
 };
-// `handles`, per resource argument in order: a number that handles of one variable share. `wanted`, per result: false
-// where nobody reads it; resources are never fetched.
+// Compiles a function. `handles` has a number per resource argument, in order; handles of one variable have the same
+// number. `wanted`, per result, is false if the result is unused. Resources are never fetched.
 StatusOr<FunctionProgram> CompileFunction(const Function& function, std::span<const KnownArgument> arguments,
                                           std::span<const int> handles, const std::vector<bool>& wanted,
                                           const CompileOptions& options);
 
-// One instance of a FunctionProgram, and the tables that it is run with. Run allocates nothing.
+// One instance of a FunctionProgram with its preallocated tables. Run allocates nothing.
 class FunctionRun {
  public:
-  explicit FunctionRun(const FunctionProgram& function);  // which must outlive it
-  // `arguments` and `results`: addresses by index, null where none is needed; `variables`: per resource argument.
-  // `call` tells the draws of this call from all others: the node's place among those that run functions. `part`: 0 for
-  // a body, 1 for a loop's condition.
+  explicit FunctionRun(const FunctionProgram& function);  // must outlive this object
+  // Runs the function. `arguments` and `results` are addresses by index, null if not needed; `variables` has one per
+  // resource argument. `call` separates this call's random draws from others: the node's index among the nodes that run
+  // functions. `part` is 0 for a body and 1 for a loop's condition.
   Status Run(const KernelContext& context, std::byte* arena, std::span<std::byte* const> arguments,
              std::span<std::byte* const> results, uint32_t call, uint64_t iteration, int part = 0);
 
@@ -46,8 +46,8 @@ class FunctionRun {
   std::vector<Buffer> buffers_;
 };
 
-// The stream of one iteration of one call: a key of its own, drawn from the run's with the call's place and the
-// iteration as the counter, so that every iteration draws anew, and the same whatever ran before it.
+// The random stream of one iteration of one call. Its key is derived from the run's key, the call's index and the
+// iteration number. So each iteration draws new numbers, and they do not depend on earlier draws.
 StreamKey StreamOfCall(const StreamKey& outer, uint32_t call, uint64_t iteration, int part);
 
 }  // namespace rivulet

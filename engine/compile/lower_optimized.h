@@ -17,7 +17,7 @@ struct LoweredGraph {
   OptimizedGraph made_of;
 };
 
-// Passes and lowering, again and again until the memory budget is met. Errors are those of CompileProgram.
+// Runs passes and lowering, repeatedly until the memory budget is met. Errors are those of CompileProgram.
 StatusOr<LoweredGraph> LowerOptimized(const Graph& graph, const Signature& signature, const CompileOptions& options);
 
 }  // namespace rivulet

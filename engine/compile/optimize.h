@@ -13,8 +13,8 @@
 
 namespace rivulet {
 
-// One execution of a pass: each row's nodes_after is the next row's nodes_before. A pass that found work again in a
-// later round has several rows.
+// One execution of a pass. Each row's nodes_after is the next row's nodes_before. A pass that changes the graph again
+// in a later round has several rows.
 struct PassReport {
   std::string pass;
   size_t nodes_before = 0, nodes_after = 0;
@@ -22,16 +22,16 @@ struct PassReport {
 };
 
 struct OptimizedGraph {
-  Graph graph;  // for the same signature; shapes are those of its feeds
+  Graph graph;  // for the same signature; shapes follow from its feeds
   std::vector<PassReport> report;
 };
 
-// `concrete` is what the signature needs of the graph, shapes known and constants folded. Errors are those of
-// CheckPassOptions; a graph that no pass may touch (one output of several is fed) comes back as it is.
+// Runs the passes. `concrete` is the part of the graph needed by the signature, with known shapes and folded constants.
+// Errors are those of CheckPassOptions. If only some outputs of a node are fed, the graph is returned unchanged.
 StatusOr<OptimizedGraph> OptimizeGraph(const ConcreteGraph& concrete, const Signature& signature,
                                        const CompileOptions& options);
 
-// The same from the start: errors of CompileProgram about the graph and the signature as well.
+// The same for a graph that is not concrete yet. Also has CompileProgram's errors about the graph and the signature.
 StatusOr<OptimizedGraph> OptimizeGraph(const Graph& graph, const Signature& signature, const CompileOptions& options);
 
 }  // namespace rivulet

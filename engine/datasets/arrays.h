@@ -13,27 +13,27 @@ namespace rivulet {
 
 struct ArrayOptions {
   std::string from;        // a .npz file, or a folder of .npy files
-  std::string out;         // the folder to write to, made if missing
-  int64_t test_every = 0;  // every so manyth row is for the test; 0: as the arrays say
+  std::string out;         // output folder, created if missing
+  int64_t test_every = 0;  // every test_every-th row is a test row; 0: as the arrays say
 };
 
 struct ArrayCounts {
   int64_t train = 0, test = 0;
-  int64_t values = 0;   // of one example
-  int64_t classes = 0;  // the largest label and one
+  int64_t values = 0;   // per example
+  int64_t classes = 0;  // the largest label plus one
   std::string feature;  // image, features or tokens
   bool has_key = false;
   std::vector<int64_t> shape;  // of a row
 };
 
-// Takes the arrays x_train, y_train and, where they are there, x_test and y_test (as Keras' files have them), or else x
-// and y; beside them key_train, key_test or key, whole numbers that say whose row it is. Writes train.tfrecord and,
-// where there are rows for it, test.tfrecord: of x's unsigned bytes "image" (bytes[n]), of its real numbers "features"
-// (float[n]), of its other whole numbers "tokens" (int64[n]); "label", int64; "key", int64. Rows are flattened. All of
-// x is held in memory. Both files appear complete, or neither is changed.
+// Reads the arrays x_train, y_train and, if present, x_test and y_test (as in Keras' files); otherwise x and y.
+// Optional key_train, key_test or key are whole numbers that identify each row's client. Writes train.tfrecord and, if
+// there are test rows, test.tfrecord. Unsigned bytes x become "image" (bytes[n]), real numbers "features" (float[n]),
+// other whole numbers "tokens" (int64[n]); "label" and "key" are int64. Rows are flattened. All of x is held in memory.
+// Either both files are published complete, or neither is changed.
 //
 // NOT_FOUND: no such file or arrays. DATA_LOSS: damaged files (engine/io/npz.h), arrays of different lengths or without
-// rows, an x that has no second dimension, values that are not finite or labels that are not whole numbers from 0.
+// rows, x without a second dimension, values that are not finite, labels that are not whole numbers from 0.
 StatusOr<ArrayCounts> ImportArrays(FileSystem& fs, const ArrayOptions& options, const DataProgress& progress = {});
 
 }  // namespace rivulet

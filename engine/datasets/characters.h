@@ -1,6 +1,6 @@
-// Fixed vocabulary of 90 numbers for texts read character by character. Since it is fixed, all clients agree on it
-// without seeing each other's text. 0 is padding, 1 to 86 the characters below, 87 any other byte, 88 begins a passage
-// and 89 ends it. The counts are those of the federated Shakespeare task in the literature (86 characters and 4 special
+// Fixed vocabulary of 90 numbers for texts that are read character by character. All clients agree on it without seeing
+// each other's text. 0 is padding, 1 to 86 are the characters below, 87 is any other byte, 88 begins a passage and 89
+// ends it. The counts are those of the federated Shakespeare task in the literature (86 characters and 4 special
 // numbers); the order is ASCII's.
 #pragma once
 

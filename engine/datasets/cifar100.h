@@ -15,8 +15,8 @@ struct Cifar100Counts {
 
 // Reads `from`/train.bin and test.bin, raw or .gz, and writes `out`/train.tfrecord and test.tfrecord: examples of
 // "image", bytes[3072] as [32,32,3] (height, width, channel), "label", int64, one of the 100 classes, and
-// "coarse_label", int64, one of the 20 superclasses that they belong to. Both files are published whole or not at all.
-// NOT_FOUND: no such files. DATA_LOSS: a file that is no sequence of such records, by name and record.
+// "coarse_label", int64, one of the 20 superclasses. Either both files are published complete, or neither. NOT_FOUND:
+// no such files. DATA_LOSS names the file and record that is invalid.
 StatusOr<Cifar100Counts> ImportCifar100(FileSystem& fs, const std::string& from, const std::string& out,
                                         const DataProgress& progress = {});
 

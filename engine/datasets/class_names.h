@@ -8,8 +8,8 @@
 
 namespace rivulet {
 
-// Of `records`, a TFRecord file or a pattern: the lines of classes.txt in its folder, or the classes of columns.json
-// there, by label. Empty: neither file is there, or it holds no names; classes are then called by their numbers.
+// Returns the class names for `records`, a TFRecord file or a pattern: the lines of classes.txt in its folder, or else
+// the classes of columns.json there, by label. Empty if neither has names; classes are then shown by their numbers.
 std::vector<std::string> ClassNamesBeside(FileSystem& files, const std::string& records);
 
 }  // namespace rivulet

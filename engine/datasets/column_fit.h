@@ -13,21 +13,21 @@
 
 namespace rivulet {
 
-// Whether `distinct` different values in `rows` rows name rows rather than groups of them: at most two rows share a
-// value on average. Such a column identifies people; nothing is learnt from it.
+// Returns true if a column has so many different values that they identify rows: at least 10, and at most two rows per
+// value on average. Such a column identifies people, and a model must not learn from it.
 bool NamesRows(size_t distinct, int64_t rows);
 
-// See(cell) of every row, then Finish. Whether the column holds numbers is known after the last row. Not thread-safe.
+// Call See(cell) for every row, then Finish. Only Finish knows if the column is numeric. Not thread-safe.
 class ColumnFit {
  public:
-  // `category`: its values are names, even if they look like numbers, and may be disclosed.
+  // `category`: values are names, even if they look like numbers, and may be disclosed.
   ColumnFit(std::string name, bool category) : name_(std::move(name)), category_(category) {}
 
-  // DATA_LOSS: a category that was asked for has too many values, or one that is too long.
+  // DATA_LOSS: a requested category has too many values, or a value that is too long.
   Status See(const std::string& cell, const TableReader& table);
-  // DATA_LOSS, in addition: most cells are numbers and others are not; a cell is empty; values that name rows.
+  // DATA_LOSS also: most cells are numbers but not all; a cell is empty; the values identify rows.
   StatusOr<TableColumn> Finish(const TableOptions& options) const;
-  // Of a column that Finish refuses: the options that settle it without a guess. Empty: there are none.
+  // For a column that Finish refuses: the options that make it acceptable without guessing. Empty if there are none.
   TableRemedies Remedies() const;
 
  private:
@@ -36,10 +36,10 @@ class ColumnFit {
 
   std::string name_;
   bool category_;
-  int64_t rows_ = 0, count_ = 0;  // of rows; of cells that are finite numbers
+  int64_t rows_ = 0, count_ = 0;  // numbers of rows, and of cells that are finite numbers
   double mean_ = 0, squares_ = 0;
   OddCells odd_;
-  std::set<std::string> values_;  // no more than one beyond the limit
+  std::set<std::string> values_;  // at most one more than the limit
   std::string first_empty_, long_value_;
 };
 

@@ -1,5 +1,5 @@
 // Reader of comma-separated values as in RFC 4180: quoted cells, doubled quotes in them, rows that end with LF or CRLF.
-// A byte-order mark is skipped. Another separator than the comma can be set.
+// A byte-order mark is skipped. Separators other than the comma are supported.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace rivulet {
 
-// Not thread-safe. Errors read "FILE: line N: what", N counted from 1.
+// Not thread-safe. Errors have the form "FILE: line N: description", with N counted from 1.
 class CsvReader {
  public:
   static constexpr size_t kMaxCellBytes = 1 << 20;
@@ -19,10 +19,10 @@ class CsvReader {
 
   // `source` must outlive the reader.
   CsvReader(SourceFile& source, char delimiter) : source_(source), delimiter_(delimiter) {}
-  // The next row's cells; false at the end. Blank lines are no rows. DATA_LOSS: a quote that is not closed, or that
-  // text follows; a cell or a row beyond the limits above; a NUL; the errors of the source.
+  // Reads the next row's cells; returns false at the end. Blank lines are skipped. DATA_LOSS: an unclosed quote, or
+  // text after a closing quote; a cell or a row above the limits; a NUL; the errors of the source.
   StatusOr<bool> Next(std::vector<std::string>& cells);
-  int64_t line() const { return row_line_; }  // where the last row began
+  int64_t line() const { return row_line_; }  // first line of the last row
   std::string Where() const { return fmt::format("{}: line {}", source_.path(), row_line_); }
 
  private:

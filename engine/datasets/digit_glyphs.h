@@ -1,5 +1,5 @@
-// Shapes of handwritten digits: for each digit a few variants, each made of pen strokes in a box of width and height 1,
-// x to the right, y downwards. A stroke runs through its points, along a smooth curve or in straight lines.
+// Shapes of handwritten digits. Each digit has a few variants, made of pen strokes in a box of width and height 1, with
+// x to the right and y downwards. A stroke passes through its points along a smooth curve or in straight lines.
 #pragma once
 
 #include <span>
@@ -17,10 +17,10 @@ struct GlyphStroke {
 
 struct GlyphVariant {
   std::span<const GlyphStroke> strokes;
-  float share;  // of writers who prefer it; the shares of a digit add up to 1
+  float share;  // share of writers who prefer it; a digit's shares sum to 1
 };
 
-// `digit` is 0 to 9.
+// `digit` is in 0 to 9.
 std::span<const GlyphVariant> VariantsOfDigit(int digit);
 
 }  // namespace rivulet

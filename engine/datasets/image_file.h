@@ -13,12 +13,12 @@ inline constexpr int64_t kMaxImagePixels = 1 << 24;  // width × height
 
 struct Image {
   int64_t width = 0, height = 0;
-  std::string pixels;  // row by row, the channels of a pixel side by side, 8 bits each
+  std::string pixels;  // in row-major order, with a pixel's channels adjacent, 8 bits each
 };
 
-// Decodes a whole file of either format, told by its first bytes, to 1 channel (grey) or 3 (red, green, blue). What is
-// transparent lies over black. The size is looked at before memory is taken. DATA_LOSS: neither format, damaged or cut
-// off, beyond kMaxImagePixels. UNIMPLEMENTED: built without the format's library; colours that it cannot convert.
+// Decodes a whole file to 1 channel (grey) or 3 (red, green, blue). The first bytes determine the format. Transparent
+// pixels are blended with black. The size is checked before allocation. DATA_LOSS: another format, damaged or truncated
+// data, more than kMaxImagePixels. UNIMPLEMENTED: the format's library is not built in, or cannot convert the colours.
 StatusOr<Image> DecodeImage(std::string_view bytes, int channels);
 
 }  // namespace rivulet

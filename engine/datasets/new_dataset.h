@@ -11,19 +11,19 @@
 
 namespace rivulet {
 
-// Not thread-safe. Until Publish nothing under the files' names is changed; without it nothing stays behind, and a
-// folder that was made for them goes again.
+// Two writers that publish together. Not thread-safe. Files under the final names change only in Publish. Without it,
+// temporary files and a folder created for them are removed.
 class NewDataset {
  public:
-  // Makes `folder` where it is missing. Errors are the file system's.
+  // Creates `folder` if it is missing. Errors are the file system's.
   static StatusOr<std::unique_ptr<NewDataset>> Create(FileSystem& fs, const std::string& folder, bool with_test);
   RecordWriter& train() { return *train_; }
-  RecordWriter& test() { return *test_; }  // only with one
-  // Row `row` of data of which every `test_every`th is for the test (0: none).
+  RecordWriter& test() { return *test_; }  // only if created with_test
+  // Returns the writer for row `row` if every `test_every`-th row is a test row (0: none).
   RecordWriter& at(int64_t row, int64_t test_every) {
     return test_every > 0 && row % test_every == test_every - 1 ? *test_ : *train_;
   }
-  // Both files complete, then both under their names, the training file last.
+  // Completes both files, then publishes the test file and last the training file.
   Status Publish();
 
  private:

@@ -1,4 +1,4 @@
-// Plays as plain text: speeches separated by blank lines, each begun by a line "SPEAKER:". The speaker is the client.
+// Plays as plain text: speeches separated by blank lines, each preceded by a line "SPEAKER:". Each speaker is a client.
 #pragma once
 
 #include <cstdint>
@@ -12,24 +12,24 @@
 
 namespace rivulet {
 
-inline constexpr int64_t kWindowLength = 80;  // characters that a window predicts
+inline constexpr int64_t kWindowLength = 80;  // characters predicted in a window
 
 struct Speech {
   std::string speaker;
-  std::string text;  // lines joined by '\n', without the speaker's
+  std::string text;  // lines joined by '\n', without the speaker's line
 };
 
-// The speeches in their order. A paragraph whose first line does not end in ':' goes on with the speech before it.
-// DATA_LOSS names the line: text before the first speaker, a speaker without a name or with more than 128 bytes.
+// Returns the speeches in order. A paragraph whose first line does not end in ':' continues the previous speech.
+// DATA_LOSS names the line: text before the first speaker, or a speaker without a name or with more than 128 bytes.
 StatusOr<std::vector<Speech>> ParseSpeeches(std::string_view text);
 
-// One example: the characters and, for each, the next one (engine/datasets/characters.h), both kWindowLength long.
+// One example: characters and their successors (engine/datasets/characters.h), both of length kWindowLength.
 struct TextWindow {
   std::vector<int64_t> tokens, next;
 };
 
-// The speeches of one speaker, each between kBeginPassage and kEndPassage, as one stream cut into windows. Every
-// character but the first is predicted once; the last window ends in kPadding.
+// Concatenates one speaker's speeches, each between kBeginPassage and kEndPassage, and cuts them into windows. Every
+// character but the first is predicted once; the last window is padded with kPadding.
 std::vector<TextWindow> WindowsOf(const std::vector<std::string_view>& speeches);
 
 struct ShakespeareCounts {
@@ -37,10 +37,10 @@ struct ShakespeareCounts {
   int64_t speakers = 0;
 };
 
-// Reads the text file `from` and writes train.tfrecord and test.tfrecord to `out` (made if missing) with the features
-// tokens (int64[80]), label (int64[80]) and speaker (bytes): speaker by speaker in order of appearance, every tenth
-// speech of each for the test. Both appear complete, or neither is changed. NOT_FOUND; DATA_LOSS as above, or a text
-// without speeches; messages begin with the path.
+// Reads the text file `from` and writes train.tfrecord and test.tfrecord to `out` (created if missing) with the
+// features tokens (int64[80]), label (int64[80]) and speaker (bytes). Speakers are in order of appearance; every tenth
+// speech of each is for the test. Either both are published complete, or neither is changed. NOT_FOUND; DATA_LOSS as
+// above, or a text without speeches. Messages begin with the path.
 StatusOr<ShakespeareCounts> ImportShakespeare(FileSystem& fs, const std::string& from, const std::string& out,
                                               const DataProgress& progress = {});
 

@@ -1,4 +1,4 @@
-// Input file of an importer, read once from start to end: plain, or packed with GZIP or ZLIB.
+// Input file of an importer, read once from start to end: uncompressed, or packed with GZIP or ZLIB.
 #pragma once
 
 #include <array>
@@ -17,22 +17,22 @@ namespace rivulet {
 class SourceFile {
  public:
   enum class Packing {
-    kByContent,  // what the first bytes look like
-    kByName,     // GZIP where the name ends in .gz, for files whose plain content may look packed
+    kByContent,  // determined by the first bytes
+    kByName,     // GZIP if the name ends in .gz, for formats whose uncompressed content may look packed
   };
   // NOT_FOUND; INVALID_ARGUMENT: not a regular file.
   static StatusOr<std::unique_ptr<SourceFile>> Open(const std::string& path, Packing packing = Packing::kByContent);
 
-  // The next byte, 0 to 255, or -1 at the end and after an error, which status() then tells.
+  // Returns the next byte, 0 to 255, or -1 at the end and after an error, which is in status().
   int Next() { return at_ < filled_ || Fill() ? buffer_[at_++] : -1; }
   int Peek() { return at_ < filled_ || Fill() ? buffer_[at_] : -1; }
-  // OK so far; DATA_LOSS: a damaged packed stream, one that unpacks to more than its bound, a file that shrank.
+  // OK so far. DATA_LOSS: a damaged stream, one that unpacks to more than its limit, or a file that shrank.
   const Status& status() const { return status_; }
-  // Fills `out` and returns its size, or less at the end. Errors as status().
+  // Fills `out` and returns its size, or a smaller number at the end. Errors as status().
   StatusOr<size_t> Read(std::span<std::byte> out);
 
   const std::string& path() const { return file_->path(); }
-  uint64_t offset() const { return before_ + at_; }  // bytes taken so far, unpacked
+  uint64_t offset() const { return before_ + at_; }  // unpacked bytes consumed so far
   int64_t position() const { return static_cast<int64_t>(stream_->FilePosition()); }
   int64_t file_bytes() const { return static_cast<int64_t>(file_->size()); }
 
@@ -44,7 +44,7 @@ class SourceFile {
   std::unique_ptr<ByteStream> stream_;
   std::array<uint8_t, 1 << 16> buffer_;
   size_t at_ = 0, filled_ = 0;
-  uint64_t before_ = 0;  // bytes that earlier buffers held
+  uint64_t before_ = 0;  // bytes in earlier buffers
   bool ended_ = false;
   Status status_;
 };

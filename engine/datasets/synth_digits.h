@@ -1,9 +1,9 @@
 // Synthetic handwritten digits: 28×28 images drawn from stroke skeletons (engine/datasets/digit_glyphs.h). Each writer
 // has an individual slant, size, pen, pressure, unsteadiness, set of glyphs and distribution of digits, so writers are
-// natural federated clients. Everything is a pure function of (seed, writer's name, example).
+// natural federated clients. All data is a pure function of (seed, writer's name, example).
 //
-// The difficulty is fixed by two models on writers not seen in training. A linear model reaches at most 90 %, a small
-// convolutional network at least 97 % (docs/guide/own-data.md has the measurement).
+// Accuracy on unseen writers defines the difficulty. A linear model reaches at most 90 %, a small convolutional network
+// at least 97 % (docs/guide/own-data.md has the measurement).
 #pragma once
 
 #include <array>
@@ -32,7 +32,7 @@ class DigitWriter {
   DigitImage Write(uint32_t example) const;
 
  private:
-  static constexpr int kMaxPoints = 24;  // of one glyph
+  static constexpr int kMaxPoints = 24;  // per glyph
 
   PhiloxKey key_;
   float slant_, rotation_, size_, aspect_, pen_, edge_, ink_, taper_, unsteady_, habit_strength_;
@@ -42,21 +42,21 @@ class DigitWriter {
   struct Bend {
     float x, y;
   };
-  std::vector<Bend> bends_;  // habitual displacement of each point of each variant of each digit
+  std::vector<Bend> bends_;  // habitual displacement of each point, for all variants of all digits
   std::array<std::array<int, 4>, 10> first_bend_{};
 };
 
 struct SynthDigitsOptions {
-  int64_t writers = 100;             // of the training file: "writer-0000" …
-  int64_t test_writers = 20;         // of the test file, numbered after them, never seen in training
+  int64_t writers = 100;             // in the training file: "writer-0000" …
+  int64_t test_writers = 20;         // in the test file, with subsequent numbers; they are not in training data
   int64_t examples_per_writer = 60;  // in both files
   uint64_t seed = 1;
 };
 
-// Writes both files, examples of a writer together, each with the features image (bytes[784]), label (int64) and writer
-// (bytes). Both are complete under their names, or neither is changed. An empty path
-// leaves that file out. Progress is told in writers.
-// INVALID_ARGUMENT: a count below 1 or beyond what names and streams can number. Otherwise the file system's errors.
+// Writes both files, with a writer's examples together, each with the features image (bytes[784]), label (int64) and
+// writer (bytes). Either both are published complete, or neither is changed. With an empty path that file is omitted.
+// Progress is counted in writers.
+// INVALID_ARGUMENT: a count below 1, or too large for names and random streams. Others are the file system's errors.
 Status WriteSynthDigits(FileSystem& fs, const SynthDigitsOptions& options, const std::string& train_path,
                         const std::string& test_path, const DataProgress& progress = {});
 

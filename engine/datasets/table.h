@@ -1,6 +1,6 @@
-// Import of tables, one example per row. Columns of numbers and categories become one list of features, or several. The
-// target is a column of classes, several columns of labels, or columns of numbers; an optional column names the client
-// of each row.
+// Import of tables, one example per row. Numeric and category columns become one or several feature lists. The target
+// is a column of classes, several columns of labels, or columns of numbers. An optional column names the client of each
+// row.
 #pragma once
 
 #include <cstdint>
@@ -15,120 +15,120 @@
 
 namespace rivulet {
 
-// One column of features. A number x stays x or, standardised, becomes (x - mean) / deviation; a category becomes as
-// many numbers as it has values, of which that of its value is 1 and the others are 0. A value that is not among them
-// is all zeros. An indexed category becomes one integer, as an embedding takes it: the value's place from 1 on, and 0
-// for a value that is not among them.
+// One feature column. A number x stays x or, if standardised, becomes (x - mean) / deviation. A category becomes
+// as many numbers as it has values, with 1 at the cell's value and 0 elsewhere; an unknown value becomes all
+// zeros. An indexed category becomes one integer for an embedding: the value's position from 1 on, or 0 for an
+// unknown value.
 struct TableColumn {
   std::string name;
-  std::string feature = "features";  // of the examples, in which it stands beside other columns
+  std::string feature = "features";  // feature of the examples, which may combine several columns
   bool category = false;
-  bool index = false;               // of a category
-  double mean = 0, deviation = 1;   // of all cells that are not empty; a deviation of 0 is told as 1
-  int64_t count = 0;                // of these cells; 0: not known
-  bool constant = false;            // they are all equal
+  bool index = false;               // for a category: indexed
+  double mean = 0, deviation = 1;   // over all nonempty cells; a deviation of 0 is stored as 1
+  int64_t count = 0;                // number of nonempty cells; 0: unknown
+  bool constant = false;            // all nonempty cells are equal
   std::vector<std::string> values;  // in byte order
 };
 
-// One feature of the examples that a table becomes.
+// One feature of a table's examples.
 struct TableFeature {
   std::string name;
-  int64_t count = 0;       // numbers, or integers, in one example
-  int64_t vocabulary = 0;  // of integers, which are below it; 0: it has floats
-  // One for each number, 0 and 1 for those of categories; none where there are categories alone, or integers.
+  int64_t count = 0;       // numbers, or integers, per example
+  int64_t vocabulary = 0;  // of integers, which are below it; 0: floats
+  // One per number; 0 and 1 for those of categories. Empty if all columns are categories, or for integers.
   std::vector<double> mean, deviation;
 };
 
-// How the cells of a table become features. It is fitted to one file and kept as JSON (columns.json), so that other
-// files, of other clients perhaps, become features of the same meaning.
+// The mapping from a table's cells to features. It is fitted to one file and stored as JSON (columns.json), so that
+// other files, such as other clients', are converted to the same features.
 struct TableColumns {
-  std::vector<TableColumn> features;  // in the order of their numbers
+  std::vector<TableColumn> features;  // in order of their numbers
   bool standardised = false;
-  int64_t feature_count() const;              // numbers in one example
-  std::vector<TableFeature> Grouped() const;  // in the order of their first columns
-  // What is to be learnt, one of three: the class in a column, which of several labels a row has, or numbers.
+  int64_t feature_count() const;              // numbers per example
+  std::vector<TableFeature> Grouped() const;  // in order of their first columns
+  // The target is one of three: classes in a column, several labels per row, or numbers.
   std::string label;
-  std::vector<std::string> classes;  // the label is a value's place; empty: it is the whole number in the cell
+  std::vector<std::string> classes;  // a label is its index here; if empty, the whole number in the cell
   int64_t class_count = 0;
   std::vector<std::string> labels;
   std::vector<std::string> targets;
 };
-// What columns.json says of single rows or of few, one sentence a column: "every value of 'sex': f, m", "the mean and
-// deviation of 'age'". The JSON begins with these sentences, as "discloses".
+// Returns a sentence per column about the facts in columns.json that concern single rows or few: "every value of 'sex':
+// f, m", "the mean and deviation of 'age'". The JSON begins with these sentences, as "discloses".
 std::vector<std::string> Disclosures(const TableColumns& columns);
 std::string ToJson(const TableColumns& columns);
-// DATA_LOSS: not what ToJson gives.
+// DATA_LOSS: not a result of ToJson.
 StatusOr<TableColumns> ParseTableColumns(std::string_view json);
 
-// What the tables of several sites are together, by what each site fitted to its own, which is named for messages:
-// means and deviations are those over all rows, exactly but for rounding (Chan, Golub and LeVeque 1979), categories and
-// names of classes those that any site has. No row leaves its site. INVALID_ARGUMENT: none; sites whose columns, kinds
-// of columns or targets differ, or that say no counts; too many values.
+// Combines the columns fitted by several sites, whose names are for messages. Means and deviations are those over all
+// rows, exact up to rounding (Chan, Golub and LeVeque 1979); categories and class names are those of any site. No row
+// leaves its site. INVALID_ARGUMENT: no sites; sites with different columns, kinds of columns or targets, or without
+// counts; too many values.
 StatusOr<TableColumns> PoolTableColumns(const std::vector<std::pair<std::string, TableColumns>>& sites);
 
 struct TableOptions {
-  std::string from, test;               // files, plain or .gz; `test` may be empty
-  std::string out;                      // the folder to write to, made if missing
+  std::string from, test;               // files, uncompressed or .gz; `test` may be empty
+  std::string out;                      // output folder, created if missing
   std::string label;                    // column of the class; or
   std::vector<std::string> labels;      // columns of 0 and 1, one for each label; or
-  std::vector<std::string> targets;     // columns of numbers that are to be predicted
+  std::vector<std::string> targets;     // columns of numbers to predict
   std::string key;                      // column of the client; may be empty
-  std::vector<std::string> without;     // columns that are no features
+  std::vector<std::string> without;     // columns that are not features
   std::vector<std::string> categories;  // columns whose values are names, even if they look like numbers
-  std::vector<std::string> indexed;     // likewise, each an integer of a feature of its own name, unless `parts` says
-  // Features beside "features", each a name and its columns, all indexed or none.
+  std::vector<std::string> indexed;     // the same; each is an integer feature with its own name, unless in `parts`
+  // Features besides "features": a name and its columns, either all indexed or none.
   std::vector<std::pair<std::string, std::vector<std::string>>> parts;
-  std::vector<std::string> missing;  // cells with one of these texts are empty
-  std::vector<std::string> units;    // texts beside a number, such as $ or kg, without which it is read
+  std::vector<std::string> missing;  // cells with one of these texts count as empty
+  std::vector<std::string> units;    // texts beside a number, such as $ or kg, that are removed before it is read
   char delimiter = ',';
   char decimal = '.';         // before the fraction of a number
-  char thousands = '\0';      // between groups of three digits; '\0': nothing
-  bool header = true;         // the first row names the columns, which otherwise are "1", "2", …
+  char thousands = '\0';      // between groups of three digits; '\0': none
+  bool header = true;         // the first row names the columns; otherwise they are "1", "2", …
   bool standardise = false;   // numbers to mean 0 and deviation 1 over `from`
-  bool fill_missing = false;  // an empty cell of a number takes the column's mean
-  std::string columns;        // a columns.json to take instead of fitting one; "" fits
-  int64_t test_every = 0;     // every so manyth row of `from` is for the test; 0: none
+  bool fill_missing = false;  // an empty numeric cell gets the column's mean
+  std::string columns;        // path of a columns.json to use; "": fit a new one
+  int64_t test_every = 0;     // every test_every-th row of `from` is for the test; 0: none
 };
 
-// Options that let an import take columns which it would refuse, as far as they guess no value and disclose none.
+// Options with which an import accepts refused columns, as far as they need no guess and disclose no values.
 struct TableRemedies {
-  std::vector<std::string> without;  // columns whose values name rows, that are empty, or that make no category
-  std::vector<std::string> missing;  // texts such as NA, which say that a number is missing
+  std::vector<std::string> without;  // columns whose values identify rows, that are empty, or unusable as categories
+  std::vector<std::string> missing;  // texts such as NA, which mark missing numbers
   bool fill_missing = false;
   bool empty() const { return without.empty() && missing.empty() && !fill_missing; }
-  // Adds those of `more` that are not there, and the same to an import's options.
+  // Adds the missing entries of `more` to this object, or of this object to an import's options.
   void Add(const TableRemedies& more);
   void AddTo(TableOptions& options) const;
 };
 
 struct TableCounts {
   int64_t train = 0, test = 0;
-  double largest_target = 0;  // the greatest magnitude of a target that is a number
+  double largest_target = 0;  // largest magnitude of a numeric target
   TableColumns columns;
-  std::vector<std::string> names;  // of all columns of `from`, in its order
+  std::vector<std::string> names;  // names of all columns of `from`, in its order
 };
 
-// Reads CSV (engine/datasets/csv_reader.h) and writes train.tfrecord, test.tfrecord where there are rows for it, and
-// columns.json, with the features "features" (float[n]) and those of `parts` and `indexed` (float[n], or int64[n] of
-// indexed columns; "features" is missing where they leave it no column), "label" (int64; of labels int64[n], of targets
-// float[n], as they are and not standardised) and the column `key` under its own name (bytes). Without `columns` the
-// file is read twice: a column whose cells are all numbers is one of numbers, any other one of categories. A column is
-// refused if most of its cells are numbers and some are not, or if its values are so many that they name rows; as
-// categories that were asked for, both are taken. Labels that
-// are whole numbers from 0 stay what they are, others are numbered in byte order. All files appear complete, or none is
-// changed.
+// Reads CSV (engine/datasets/csv_reader.h) and writes train.tfrecord, test.tfrecord if there are test
+// rows, and columns.json. Examples have "features" (float[n]; omitted if all columns are in other
+// features), the features of `parts` and `indexed` (float[n], or int64[n] for indexed columns), "label"
+// (int64; for labels int64[n], for targets float[n], not standardised) and the column `key` under its own
+// name (bytes). Without `columns` the file is read twice. A column whose cells are all numbers is numeric;
+// others are categories. A column is refused if most but not all cells are numbers, or if it has so many
+// values that they identify rows; if requested as a category, it is accepted. Labels that are whole
+// numbers from 0 are kept; others are numbered in byte order. Either all files are published complete, or
+// none is changed.
 //
-// NOT_FOUND; INVALID_ARGUMENT: a column that the table has not, or one in two roles; features of one name, or of one
-// that examples have otherwise. DATA_LOSS by file and line: rows
-// of different lengths, cells that are empty, no number or not finite where one is wanted, more than 1,000 values of a
-// category or 10,000 classes, labels that are no classes, or neither 0 nor 1, targets that are no numbers, a key that
-// cannot name a client, no rows. Columns that are refused have a line each.
+// NOT_FOUND. INVALID_ARGUMENT: a column that the table lacks or that has two roles; duplicate feature names, or names
+// that examples use otherwise. DATA_LOSS by file and line: rows of different lengths; empty, non-numeric or infinite
+// cells where a number is required; over 1,000 values of a category or 10,000 classes; invalid class labels, or labels
+// other than 0 and 1; targets that are not numbers; a key that cannot be a client's name; no rows. Refused columns have
+// a line each.
 StatusOr<TableCounts> ImportTable(FileSystem& fs, const TableOptions& options, const DataProgress& progress = {});
 
-// What `options` lack for ImportTable to take every column, in all rows of `from` and `test`; empty where they lack
-// nothing or name `columns`. The files are read once for every column that hides another fault, most often once or
-// twice. Errors as ImportTable, where a column is refused that these options do not settle: `$5` has a unit that only a
-// reader knows.
+// Returns the options that ImportTable needs in addition to accept every column in all rows of `from` and `test`. Empty
+// if none are needed or `columns` is set. Reads the files again for every column that hides another fault, usually once
+// or twice. Errors as ImportTable if these options cannot help a refused column: only the user can know the unit of
+// `$5`.
 StatusOr<TableRemedies> FindRemedies(const TableOptions& options, const DataProgress& progress = {});
 
 }  // namespace rivulet

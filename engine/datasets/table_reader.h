@@ -21,39 +21,39 @@ inline constexpr size_t kMaxCellValueBytes = 256;  // of a value that is a name,
 inline constexpr size_t kMaxCategoryValues = 1000, kMaxFeatures = 1 << 20;
 
 std::string_view Trimmed(std::string_view cell);
-// How a table writes numbers.
+// The format of a table's numbers.
 struct NumberFormat {
   char decimal = '.';
-  char thousands = '\0';  // between groups of three digits of the whole part; '\0': nothing
+  char thousands = '\0';  // between groups of three digits of the whole part; '\0': none
 };
-// What a cell is as a number: nothing where it is none, perhaps an infinity or NaN.
+// Returns the cell's number, possibly an infinity or NaN; nullopt if it is not a number.
 std::optional<double> CellNumber(std::string_view cell, NumberFormat format = {});
-std::string ShortCell(std::string_view cell);  // for a sentence
+std::string ShortCell(std::string_view cell);  // for messages
 
-// A file's rows, all as long as the first.
+// A file's rows, which must be as long as the first.
 class TableReader {
  public:
-  // DATA_LOSS: no rows, a column without a name or with another's.
+  // DATA_LOSS: no rows, or a column whose name is empty or repeated.
   static StatusOr<std::unique_ptr<TableReader>> Open(const std::string& path, const TableOptions& options);
 
   const std::vector<std::string>& names() const { return names_; }
-  std::string Where() const { return csv_->Where(); }  // of the row read last
+  std::string Where() const { return csv_->Where(); }  // of the last row read
   int64_t line() const { return csv_->line(); }        // likewise
-  // CellNumber as the options say that numbers are written, without one of their units.
+  // Parses a number in the format of the options, after removing one of their units.
   std::optional<double> Number(std::string_view cell) const;
   const SourceFile& source() const { return *source_; }
-  // INVALID_ARGUMENT names the nearest column or, without one, those that there are.
+  // Finds a column. INVALID_ARGUMENT names the nearest column, or lists all.
   StatusOr<size_t> Find(const std::string& column) const;
-  // False: there is none. A cell with a mark of `options.missing` is empty. DATA_LOSS: a row of another length.
+  // Reads a row; false at the end. Cells that equal one of `options.missing` become empty. DATA_LOSS: a wrong length.
   StatusOr<bool> Next(std::vector<std::string>& cells, const DataProgress& progress);
 
  private:
   TableReader() = default;
-  std::string FirstNames() const;  // for a sentence
+  std::string FirstNames() const;  // for messages
 
   std::unique_ptr<SourceFile> source_;
   std::optional<CsvReader> csv_;
-  std::vector<std::string> names_, waiting_;  // `waiting_`: a first row that is no header
+  std::vector<std::string> names_, waiting_;  // `waiting_`: a first row that is not a header
   std::vector<std::string> missing_, units_;
   NumberFormat format_;
   std::map<std::string, size_t> places_;

@@ -26,11 +26,11 @@ struct DebugStop {
   enum class Why { kStep, kCondition, kBreakpoint, kInstruction, kFailed };
   Why why = Why::kStep;
   std::string phase;     // "begin", "step", "end"
-  int64_t step = 0;      // steps finished before this one; the step it stopped in or after has this index
-  int instruction = 0;   // of the program, that has just run (or failed)
-  int instructions = 0;  // of the program
+  int64_t step = 0;      // number of finished steps, which is the index of the current or next step
+  int instruction = 0;   // the program's instruction that has just run (or failed)
+  int instructions = 0;  // number of instructions in the program
   std::string node, op, source_line;
-  std::string tensor;     // kCondition: which fulfils it
+  std::string tensor;     // kCondition: name of the tensor that meets it
   std::string condition;  // kCondition
   Status error;           // kFailed
 };
@@ -39,16 +39,16 @@ class Debugger final : public RunObserver {
  public:
   struct Options {
     Recorder::Options recorder;
-    // Which phase a program belongs to; steps are counted by "step". Null: every program is a step.
+    // Returns the phase of a program; programs of phase "step" count as steps. Null: every program is a step.
     std::function<std::string(const Program&)> phase_of;
   };
-  // An error ends the run with it.
+  // Called at each stop. An error ends the run with that error.
   using Prompt = std::function<Status(const DebugStop&)>;
   Debugger(Options options, Prompt prompt)
       : options_(std::move(options)), prompt_(std::move(prompt)), recorder_(options_.recorder) {}
 
-  // How the run goes on; the last one holds. Breakpoints hold besides.
-  void RunSteps(int64_t count) { Go(Mode::kSteps, count); }  // until the end of that many steps, this one included
+  // Choose how the run continues; the last call applies. Breakpoints apply in addition.
+  void RunSteps(int64_t count) { Go(Mode::kSteps, count); }  // to the end of the count-th step, including this one
   void StepInstructions(int64_t count) { Go(Mode::kInstructions, count); }
   void RunUntil(WatchCondition condition) {
     Go(Mode::kCondition, 0);
@@ -58,10 +58,10 @@ class Debugger final : public RunObserver {
   std::set<std::string, std::less<>>& breakpoints() { return breakpoints_; }  // node names
 
   const Recorder& recorder() const { return recorder_; }
-  int64_t steps() const { return steps_; }                             // finished
-  const Program* step_program() const { return step_program_.get(); }  // the last that ran as a step
+  int64_t steps() const { return steps_; }                             // finished steps
+  const Program* step_program() const { return step_program_.get(); }  // the last program that ran as a step
 
-  // RunObserver.
+  // Implementation of RunObserver.
   void Begin(const Program& program, int index, const KernelContext& context) override;
   Status End(const Program& program, int index, const KernelContext& context) override;
   void Failed(const Program& program, int index, const Status& status) override;

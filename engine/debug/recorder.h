@@ -1,5 +1,5 @@
 // A recorder of one step's tensors: results of instructions, feeds, reads and the new values of variables. It copies
-// each before its memory is reused. Recording changes nothing: the same program runs over the same memory.
+// each value before its memory is reused. Recording changes nothing: the same program runs in the same memory.
 #pragma once
 
 #include <chrono>
@@ -19,45 +19,45 @@ namespace rivulet {
 
 struct TensorRecord {
   enum class Source {
-    kOutput,    // an instruction made it
-    kInput,     // an instruction read it: fed, a constant, a variable's value, or made inside of a fused call
-    kVariable,  // what an instruction left in a variable
+    kOutput,    // result of an instruction
+    kInput,     // operand of an instruction: a feed, constant, variable's value, or value made inside a fused call
+    kVariable,  // a variable's value after an instruction
   };
-  std::string name;  // "dense/MatMul", "split:1"; inside of a While or call: "loop/dense/MatMul"; or a variable's name
-  std::string node;  // the instruction that made or read it
+  std::string name;  // "dense/MatMul", "split:1"; inside a While or call "loop/dense/MatMul"; or a variable's name
+  std::string node;  // the instruction that wrote or read it
   std::string op;
   Source source = Source::kOutput;
   TensorSpec spec;
-  Tensor value;  // empty when it was beyond the bound on memory
+  Tensor value;  // empty if it exceeded the memory limit
   TensorStatistics statistics;
-  int64_t order = 0;   // of recording, in this step
-  int64_t times = 1;   // how often it was made: in a loop once per turn; the last is kept
-  double seconds = 0;  // that the instruction took
+  int64_t order = 0;   // index in recording order within this step
+  int64_t times = 1;   // number of writes, for example one per loop iteration; the last value is kept
+  double seconds = 0;  // duration of the instruction
 };
 
 struct RecorderOptions {
-  size_t memory_bytes = size_t{1} << 30;  // of the values of one step
+  size_t memory_bytes = size_t{1} << 30;  // limit for the values of one step
 };
 
-// Of one thread.
+// For one thread.
 class Recorder {
  public:
   using Options = RecorderOptions;
   explicit Recorder(Options options = {}) : options_(options) {}
 
-  // A step begins: what the one before left is forgotten.
+  // Begins a step: drops the records of the previous one.
   void Clear();
-  // As RunObserver: before and after each instruction. End returns what it recorded of this instruction.
+  // Like those of RunObserver: before and after each instruction. End returns the records of this instruction.
   void Begin(const Program& program, int index, const KernelContext& context);
   std::vector<const TensorRecord*> End(const Program& program, int index, const KernelContext& context);
   void Failed();
 
-  // In the order in which they were recorded.
+  // Returns the records in recording order.
   const std::deque<TensorRecord>& records() const { return records_; }
   const TensorRecord* Find(std::string_view name) const;
   size_t kept_bytes() const { return kept_bytes_; }
-  size_t depth() const { return open_.size(); }  // instructions that run now: more than 1 inside of a While or call
-  // Name of what runs now, as in TensorRecord::node.
+  size_t depth() const { return open_.size(); }  // number of running instructions; above 1 inside a While or call
+  // Returns the name of the running instruction, as in TensorRecord::node.
   std::string Qualified(std::string_view name) const;
 
  private:
@@ -75,7 +75,7 @@ class Recorder {
   size_t kept_bytes_ = 0;
 };
 
-// Instructions that compute nothing: a copy to the caller, or into a variable.
+// Returns true for instructions that compute nothing: a copy to the caller's memory, or into a variable.
 bool IsCopy(const Instruction& instruction);
 
 }  // namespace rivulet

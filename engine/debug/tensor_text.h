@@ -1,4 +1,4 @@
-// Tensors as NumPy prints them.
+// Text of tensors in NumPy's format.
 #pragma once
 
 #include <optional>
@@ -10,14 +10,14 @@
 namespace rivulet {
 
 struct TensorTextOptions {
-  // Elements from which on only the first and last three of each axis are printed; 0: never.
+  // Above this number of elements only the first and last three of each axis are printed; 0: print all.
   int64_t summarise_above = 1000;
-  // Values in this closed range stand between asterisks.
+  // Values in this closed range are printed between asterisks.
   std::optional<std::pair<double, double>> highlight;
 };
 
-// "[[ 0.1  -2 ]\n [ nan  3 ]]": columns aligned, up to 8 significant digits, booleans as words. Elements without
-// numbers (handles) print as "-".
+// Returns "[[ 0.1  -2 ]\n [ nan  3 ]]": aligned columns, up to 8 significant digits, booleans as words. Elements
+// without numbers (handles) are printed as "-".
 std::string TensorText(const TensorView& tensor, const TensorTextOptions& options = {});
 
 }  // namespace rivulet

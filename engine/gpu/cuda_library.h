@@ -9,15 +9,15 @@
 
 namespace rivulet {
 
-// Where CudaBackend (gpu_device.h) looks, in this order: what RIVULET_CUDA_LIBRARY names and nothing else, or beside
-// the program, and in the folder that it is installed to.
+// Returns the paths that CudaBackend (gpu_device.h) tries. These are the value of RIVULET_CUDA_LIBRARY alone, or
+// otherwise the program's folder and the installation folder, in this order.
 std::vector<std::string> GpuLibraryPlaces();
 
-// NOT_FOUND: there is no such file. UNAVAILABLE: it cannot be opened (a library that it needs is missing), has no back
-// end, or was built with another version of this program. Stays open.
+// Opens a library, which stays open. NOT_FOUND: there is no such file. UNAVAILABLE: it cannot be opened (a library that
+// it needs is missing), has no back end, or was built with another version of this program.
 StatusOr<const RivuletGpuApi*> OpenGpuLibrary(const std::string& path);
 
-// That CudaBackend has opened; "" before, and where it found none.
+// Returns the path of the library that CudaBackend has opened; "" before, or if it found none.
 std::string GpuLibraryInUse();
 
 }  // namespace rivulet

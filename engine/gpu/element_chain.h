@@ -12,17 +12,17 @@ inline constexpr std::string_view kElementChainFloat = "element_chain_float";
 inline constexpr std::string_view kElementChainDouble = "element_chain_double";
 
 inline constexpr int kMostElementSources = 12, kMostElementSteps = 24, kMostElementTargets = 4;
-// Results of steps that are wanted later, at once.
+// The maximum number of step results that are kept for later steps at once.
 inline constexpr int kMostElementSlots = 8;
 
-// Codes that programs know themselves: the value as a type of 16 bits has it.
+// Codes with a fixed meaning for programs: round the value to a 16-bit type.
 inline constexpr uint8_t kElementToBfloat16 = 254, kElementToFloat16 = 255;
 
-// What memory holds; arithmetic is in the chain's own type, in which a bool is 0 or 1.
+// Type in memory. Arithmetic uses the chain's own type, in which a bool is 0 or 1.
 enum class ElementType : uint8_t { kOwn, kBool, kBfloat16, kFloat16 };
 
-// Element i of the chain reads element i / divide % modulo of this tensor; modulo 0: i / divide. So a tensor of the
-// result's shape has 1 and 0, a scalar 1 and 1, a bias 1 and its length, a column n and 0.
+// The index mapping of a source: element i of the chain reads its element i / divide % modulo, or i / divide if modulo
+// is 0. So a tensor of the result's shape has 1 and 0, a scalar 1 and 1, a bias 1 and its length, a column n and 0.
 struct ElementPlace {
   uint32_t divide = 1, modulo = 0;
   ElementType type = ElementType::kOwn;
@@ -30,28 +30,28 @@ struct ElementPlace {
   bool operator==(const ElementPlace&) const = default;
 };
 
-// Operands are sources by number, and behind kMostElementSources slots. `code` is one of
+// One step. Operands below kMostElementSources are sources; the others are slots. `code` is one of
 // engine/kernels/cuda/element_code.h.
 struct ElementStepArguments {
   uint8_t code;
   uint8_t operands[3];
-  uint8_t slot;  // where the result goes
+  uint8_t slot;  // receives the result
 };
 
 struct ElementChainArguments {
   const std::byte* sources[kMostElementSources];
-  size_t source_strides[kMostElementSources];  // from lane to lane, in bytes
+  size_t source_strides[kMostElementSources];  // bytes from lane to lane
   ElementPlace places[kMostElementSources];
   std::byte* targets[kMostElementTargets];
   size_t target_strides[kMostElementTargets];
-  uint8_t target_slots[kMostElementTargets];  // where the value lies when all steps are done
+  uint8_t target_slots[kMostElementTargets];  // slot with the value after all steps
   ElementType target_types[kMostElementTargets];
   double parameters[kMostElementSteps];
   ElementStepArguments steps[kMostElementSteps];
   int32_t step_count, target_count;
   int64_t count;
   int32_t lanes;
-  const int32_t* ids;  // device memory; null: 0, 1, …
+  const int32_t* ids;  // in device memory; null: 0, 1, …
 };
 
 }  // namespace rivulet

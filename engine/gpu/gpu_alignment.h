@@ -5,7 +5,7 @@
 
 namespace rivulet {
 
-// Of pieces of a device's memory, and of lanes within them: as the driver's own are, and whole lines of its caches.
+// Alignment of allocations and of lanes within them: that of the driver's allocations, and whole cache lines.
 inline constexpr size_t kGpuAlignment = 256;
 
 constexpr size_t GpuAligned(size_t bytes) { return (bytes + kGpuAlignment - 1) / kGpuAlignment * kGpuAlignment; }

@@ -20,17 +20,17 @@ class GpuDevice;
 class GpuPool;  // engine/gpu/gpu_pool.h
 class GpuSum;   // engine/gpu/gpu_sum.h
 
-// How much of a device's memory a process takes. Named as TensorFlow's GPUOptions are.
+// Limits for a process's use of a device's memory, with the names of TensorFlow's GPUOptions.
 struct GpuOptions {
-  double per_process_gpu_memory_fraction = 0.9;  // of what is free when the device is opened; in (0, 1]
-  bool allow_growth = true;                      // take memory as it is needed, in steps that double
-  size_t limit_bytes = 0;                        // never more than that; 0: the fraction alone
-  // Products and convolutions of float32 by tensor cores, which take 10 bits of the 23 behind the point of each factor
-  // and sum in float32.
+  double per_process_gpu_memory_fraction = 0.9;  // share of the memory that is free when the device opens; in (0, 1]
+  bool allow_growth = true;                      // allocate memory on demand, in steps that double
+  size_t limit_bytes = 0;                        // absolute limit; 0: only the fraction applies
+  // Allows float32 products and convolutions on tensor cores, which use 10 of the 23 fraction bits of each factor and
+  // sum in float32.
   bool allow_tf32 = false;
 };
 
-// A stretch of a device's memory, at a multiple of 256 bytes, given back to the device's pool when it goes. The host
+// A block of a device's memory, at a multiple of 256 bytes. The destructor returns it to the device's pool. The host
 // cannot read it.
 class GpuMemory {
  public:
@@ -48,7 +48,7 @@ class GpuMemory {
   size_t size_ = 0;
 };
 
-// Memory of the host that copies to and from a device go through without a pause.
+// Page-locked host memory, which copies to and from a device use without a pause.
 class PinnedMemory {
  public:
   PinnedMemory() = default;
@@ -65,7 +65,7 @@ class PinnedMemory {
   size_t size_ = 0;
 };
 
-// Work that was put into a stream between BeginCapture and EndCapture, to be run as a whole.
+// The work put into a stream between BeginCapture and EndCapture; it is run as a whole.
 class GpuGraph {
  public:
   ~GpuGraph();
@@ -77,11 +77,11 @@ class GpuGraph {
   void* graph_ = nullptr;
 };
 
-// A place in a stream's work.
+// A position in a stream's work.
 class GpuEvent {
  public:
   ~GpuEvent();
-  // From this place of `from` to this; both recorded, and waited for. FAILED_PRECONDITION: not yet.
+  // Time from `from` to this event. Both must be recorded and reached. FAILED_PRECONDITION: they are not.
   StatusOr<double> MillisecondsSince(const GpuEvent& from) const;
 
  private:
@@ -92,35 +92,35 @@ class GpuEvent {
   void* event_ = nullptr;
 };
 
-// Work in order. Functions put it there and come back before it is done; an error of what ran may be told by any later
-// call, and is told by Wait. Not thread-safe. What is named in a call must stay until Wait.
+// A queue of work that runs in order. Functions add work and return before it is done. An error of the work may be
+// returned by any later call, and is returned by Wait. Not thread-safe. Arguments must stay valid until Wait.
 class GpuStream {
  public:
   ~GpuStream();
   GpuDevice& device() const { return *device_; }
-  // `to` is the device's.
+  // `to` is device memory.
   Status ToDevice(void* to, const void* from, size_t bytes);
   Status ToHost(void* to, const void* from, size_t bytes);
   Status OnDevice(void* to, const void* from, size_t bytes);
   Status Fill(void* to, int byte, size_t bytes);
-  // A kernel of the back end, by name; `Arguments` is the struct that its header declares. NOT_FOUND: there is none of
-  // that name, or it is of a library that is not here; nothing was put into the stream. INTERNAL: its arguments are of
-  // another size. Looked up each time, since steps are captured once and then run as a graph.
+  // Launches a kernel of the back end by name; `Arguments` is the struct in its header. NOT_FOUND: an unknown name, or
+  // the kernel's library is missing; nothing was put into the stream. INTERNAL: the arguments have another size. The
+  // name is looked up each time, since steps are captured once and then run as a graph.
   template <typename Arguments>
   Status Launch(std::string_view kernel, const Arguments& arguments) {
     static_assert(std::is_trivially_copyable_v<Arguments>);
     return LaunchNamed(kernel, &arguments, sizeof(arguments));
   }
-  // What this thread puts into streams from now on bears it in records (gpu_activity.h), until another is given; 0:
-  // none.
+  // Sets the label of work that this thread puts into streams from now on, for records (gpu_activity.h). 0: no
+  // label.
   Status Label(uint64_t label);
-  // Until all that was put here is done. INTERNAL: a kernel failed, in the back end's words.
+  // Waits for all work in the stream. INTERNAL: a kernel failed, with the back end's message.
   Status Wait();
-  // `event` is behind all that was put here so far; what it was before is forgotten.
+  // Places `event` after all work in the stream so far, instead of its previous position.
   Status Record(GpuEvent& event);
-  // What is put here from now on runs after the event. Not of another device, nor while either stream is captured.
+  // Later work in this stream runs after the event of the same device. Not while either stream is captured.
   Status WaitFor(const GpuEvent& event);
-  // Between the two nothing runs; nobody allocates of any device in this thread, nor waits.
+  // Until EndCapture, work is recorded and not run; this thread must not allocate from any device, nor wait.
   Status BeginCapture();
   StatusOr<std::unique_ptr<GpuGraph>> EndCapture();
   Status Launch(const GpuGraph& graph);
@@ -136,12 +136,12 @@ class GpuStream {
   bool capturing_ = false;
 };
 
-// One device, opened. Thread-safe. Its memory comes from a pool: stretches that were given back are kept and given out
-// again, best fit first, so that a run after the first allocates nothing of the driver.
+// An open device. Thread-safe. Its memory comes from a pool, which keeps freed blocks and reuses them, best fit first.
+// So runs after the first need no driver allocation.
 class GpuDevice : public std::enable_shared_from_this<GpuDevice> {
  public:
-  // Device `number` of a back end. FAILED_PRECONDITION: there is none of that number, and why. INVALID_ARGUMENT:
-  // options that cannot be.
+  // Opens device `number` of a back end. FAILED_PRECONDITION: there is no such device, with the reason.
+  // INVALID_ARGUMENT: invalid options.
   static StatusOr<std::shared_ptr<GpuDevice>> Open(const RivuletGpuApi& api, int number,
                                                    const GpuOptions& options = {});
   ~GpuDevice();
@@ -149,16 +149,16 @@ class GpuDevice : public std::enable_shared_from_this<GpuDevice> {
   std::string_view backend() const { return api_.backend; }
   const RivuletGpuApi& api() const { return api_; }
   const RivuletGpuProperties& properties() const { return properties_; }
-  // RESOURCE_EXHAUSTED: says how much was asked for by `what`, what is free and who holds the most.
+  // RESOURCE_EXHAUSTED reports the request by `what`, the free memory and the largest holders.
   StatusOr<GpuMemory> Allocate(size_t bytes, std::string_view what);
   StatusOr<PinnedMemory> AllocatePinned(size_t bytes);
   StatusOr<std::unique_ptr<GpuStream>> NewStream();
   StatusOr<std::unique_ptr<GpuEvent>> NewEvent();
   size_t bytes_in_use() const;
-  size_t bytes_held() const;  // of the driver's
+  size_t bytes_held() const;  // bytes allocated from the driver
   size_t bytes_limit() const { return limit_; }
   bool allows_tf32() const { return allows_tf32_; }
-  // What Allocate may still give, if one piece of it is long enough.
+  // Returns the bytes that Allocate may still provide, if one free block is large enough.
   size_t bytes_available() const;
 
  private:
@@ -170,9 +170,9 @@ class GpuDevice : public std::enable_shared_from_this<GpuDevice> {
 
   GpuDevice(const RivuletGpuApi& api, int number, const RivuletGpuProperties& properties, size_t limit,
             bool allows_tf32);
-  // OK for 0; else "GPU 0: what it was doing: the back end's words".
+  // Returns OK for 0; else "GPU 0: what it was doing: the back end's words".
   Status Error(int code, std::string_view doing) const;
-  // The calling thread's work goes to this device from here on.
+  // Directs the calling thread's work to this device from now on.
   Status Use() const { return Error(api_.use_device(number_), "choosing the device"); }
   void Release(std::byte* memory);
 
@@ -186,9 +186,9 @@ class GpuDevice : public std::enable_shared_from_this<GpuDevice> {
   std::unique_ptr<GpuPool> pool_ GUARDED_BY(mutex_);
 };
 
-// The back end of librivulet_cuda.so: beside the program, in the folder that the package installs it to, or where
-// RIVULET_CUDA_LIBRARY says. Opened once. UNAVAILABLE: built without it, not found, or it cannot be opened (a library
-// of the toolkit is missing): the sentence says which and the mend.
+// The back end of librivulet_cuda.so, which is beside the program, in the installation folder, or at the path in
+// RIVULET_CUDA_LIBRARY. Opened once. UNAVAILABLE: built without it, not found, or it cannot be opened (a toolkit
+// library is missing); the message has the reason and remedy.
 StatusOr<const RivuletGpuApi*> CudaBackend();
 
 }  // namespace rivulet

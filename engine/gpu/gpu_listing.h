@@ -10,18 +10,18 @@
 namespace rivulet {
 
 struct GpuListing {
-  std::vector<RivuletGpuProperties> devices;  // by number
-  std::string why_none;                       // where there is none
+  std::vector<RivuletGpuProperties> devices;  // ordered by number
+  std::string why_none;                       // reason, if there are none
 };
 
-// A library that a back end opens where it is there.
+// An optional library that a back end opens if it is installed.
 struct GpuLibrary {
   std::string name;
-  std::string missing;  // why it is not used, and the mend; "" where it is there
+  std::string missing;  // why it is not used, and the remedy; "" if it is installed
 };
 std::vector<GpuLibrary> LibrariesOf(const RivuletGpuApi& api);
 
-// Opens none of them. INTERNAL: the back end fails, in its words.
+// Lists the devices without opening them. INTERNAL: the back end fails, with its message.
 StatusOr<GpuListing> ListGpus(const RivuletGpuApi& api);
 
 }  // namespace rivulet

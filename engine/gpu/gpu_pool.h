@@ -15,25 +15,25 @@
 
 namespace rivulet {
 
-// Not thread-safe. Knows no device: it asks for regions by functions.
+// Not thread-safe. Independent of devices: it requests regions through functions.
 class GpuPool {
  public:
   struct Source {
-    // Null: the driver has none left. Another error is passed on.
+    // Returns null if the driver has no memory left. Other errors are passed on.
     std::function<StatusOr<std::byte*>(size_t bytes)> take;
     std::function<void(std::byte* region)> give_back;
-    // Memory that the host can see, an emulated device's: what is given back becomes NaNs, and the address sanitizer is
-    // told what belongs to nobody.
+    // The host can access the memory, as for an emulated device. Then freed memory is filled with NaNs, and the address
+    // sanitizer reports accesses to free blocks.
     bool host_memory = false;
   };
-  // Holds `limit` bytes at most, regions of whole multiples of 256. With `grow` each is at least as large as all before
-  // it (2 MiB the first, 1 GiB the most); without, the first is all of them.
+  // Holds at most `limit` bytes, in regions whose sizes are multiples of 256. With `grow` each region is at least as
+  // large as all before it (the first 2 MiB, at most 1 GiB); without, the first is the whole limit.
   GpuPool(Source source, size_t limit, bool grow);
   ~GpuPool();
   GpuPool(const GpuPool&) = delete;
   GpuPool& operator=(const GpuPool&) = delete;
 
-  // RESOURCE_EXHAUSTED: what was asked for by `what`, what there is, and who holds the most.
+  // RESOURCE_EXHAUSTED reports the request by `what`, the free memory, and the largest holders.
   StatusOr<std::byte*> Allocate(size_t bytes, std::string_view what);
   void Release(std::byte* memory);
   size_t in_use() const { return in_use_; }

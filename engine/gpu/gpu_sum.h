@@ -14,17 +14,17 @@
 
 namespace rivulet {
 
-// Why this back end adds nothing on devices, and the mend; "" where it does.
+// Returns the reason why this back end cannot add on devices, and the remedy; "" if it can.
 std::string GpuSumMissing(const RivuletGpuApi& api);
 
-// Not thread-safe.
+// A sum over a fixed set of devices. Not thread-safe.
 class GpuSum {
  public:
-  // Of one back end, each once. UNAVAILABLE: GpuSumMissing. INTERNAL: the library fails, in its words.
+  // The devices must be distinct and of one back end. UNAVAILABLE: GpuSumMissing. INTERNAL: the library's message.
   static StatusOr<std::unique_ptr<GpuSum>> Create(std::span<const std::shared_ptr<GpuDevice>> devices);
   ~GpuSum();
-  // Puts into each device's stream, all in the order of the devices: what lies at `numbers` there is added, and is at
-  // the first's afterwards; at the others it is as it was. `bytes` is a number's: 8 or 4.
+  // Adds the arrays at `numbers`, one per device, in the devices' streams. The first device's array receives the sum;
+  // the others are unchanged. `streams` has the devices' order. `bytes` is the size of a number: 8 or 4.
   Status Add(std::span<GpuStream* const> streams, std::span<std::byte* const> numbers, size_t count, size_t bytes);
 
  private:

@@ -12,7 +12,7 @@
 
 namespace rivulet::gpu {
 
-// One kernel, static. A name that is registered twice stops the program at its start.
+// One kernel, in static memory. The program aborts at its start if a name is registered twice.
 struct KernelList {
   KernelList(const char* name, size_t argument_bytes, int (*launch)(void*, const void*))
       : kernel{name, argument_bytes, launch}, next(First()) {
@@ -30,7 +30,7 @@ struct KernelList {
     static KernelList* first = nullptr;
     return first;
   }
-  // As the back end's table has them.
+  // Returns all kernels in the format of the back end's table.
   static std::vector<RivuletGpuKernel> All() {
     std::vector<RivuletGpuKernel> kernels;
     for (const KernelList* one = First(); one != nullptr; one = one->next) kernels.push_back(one->kernel);

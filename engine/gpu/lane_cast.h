@@ -7,17 +7,17 @@
 
 namespace rivulet {
 
-// "widen_bfloat16", "widen_float16": `from` is of 16 bits, `to` of floats; "narrow_bfloat16", "narrow_float16": the
-// other way, to the nearest, ties to even.
+// "widen_bfloat16", "widen_float16": `from` has 16-bit values, `to` has floats. "narrow_bfloat16", "narrow_float16":
+// the reverse, rounded to the nearest, ties to even.
 struct LaneCastArguments {
   std::byte* to;
   size_t to_lane_stride;
   const std::byte* from;
   size_t from_lane_stride;
   int64_t count;
-  float largest;  // what would be narrowed to more becomes this; infinity: nothing does
+  float largest;  // narrowed results above this become this; infinity: no limit
   int32_t lanes;
-  const int32_t* ids;  // device memory; null: 0, 1, …
+  const int32_t* ids;  // in device memory; null: 0, 1, …
 };
 
 }  // namespace rivulet

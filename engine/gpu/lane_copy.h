@@ -1,4 +1,4 @@
-// Arguments of the one kernel that programs launch directly: assignments and fetches of several lanes at once. Its
+// Arguments of the only kernel that programs launch directly: assignments and fetches of several lanes at once. Its
 // device code is engine/kernels/cuda/lane_copy.cu.
 #pragma once
 
@@ -10,7 +10,7 @@ namespace rivulet {
 
 inline constexpr std::string_view kLaneCopyKernel = "copy_lanes";
 
-// `bytes` of each lane. The two lie apart or in the same place.
+// Copies `bytes` bytes per lane. Source and destination are disjoint or identical.
 struct LaneCopyArguments {
   std::byte* to;
   size_t to_lane_stride;
@@ -18,7 +18,7 @@ struct LaneCopyArguments {
   size_t from_lane_stride;
   size_t bytes;
   int32_t lanes;
-  const int32_t* ids;  // device memory; null: 0, 1, …
+  const int32_t* ids;  // in device memory; null: 0, 1, …
 };
 
 }  // namespace rivulet

@@ -1,9 +1,9 @@
-// Sums over the examples of a batch, such as gradients of weights, without the addend of each example. They give the
-// squared norm of every addend, and the sum of the addends times a factor each. Formulas: Goodfellow 2015 ("Efficient
-// per-example gradient computations"), Li et al. 2022 (arXiv:2110.05679, "ghost clipping"), Bu et al. 2023
-// (arXiv:2210.00038, "book-keeping").
+// Sums over the examples of a batch, such as gradients of weights, computed without materialising each example's
+// addend. They give each addend's squared norm, and the sum of the addends with one factor per example. Formulas:
+// Goodfellow 2015 ("Efficient per-example gradient computations"), Li et al. 2022 (arXiv:2110.05679, "ghost clipping"),
+// Bu et al. 2023 (arXiv:2210.00038, "book-keeping").
 //
-// A rule for an op stands beside its gradient function in ops/:
+// The rule for an op is beside its gradient function in ops/:
 //
 //   RIVULET_EXAMPLE_SUM("BiasAddGrad", [](ExampleSumContext& c) -> ExampleSumResult { … });
 #pragma once
@@ -19,7 +19,7 @@
 
 namespace rivulet {
 
-// Adds nodes for sums over examples. Errors stick in the scope.
+// Adds nodes for sums over examples. Errors are kept in the scope.
 class ExampleOps {
  public:
   ExampleOps(Scope scope, ExampleLayouts& layouts) : scope_(std::move(scope)), layouts_(layouts) {}
@@ -35,11 +35,11 @@ class ExampleOps {
   Output Add(Output a, Output b) { return Op("AddV2", {a, b}); }
   Output BatchMatMul(Output a, Output b, bool adjoint_a, bool adjoint_b);
 
-  // `x`, in which each element belongs to one example, as [examples, elements of one].
+  // Returns `x`, in which each element belongs to one example, as [examples, elements per example].
   Output ByExample(Output x, const ExampleAxis& at);
-  // The rows [examples, positions, width] of a matrix with the examples at `at`.
+  // Returns the rows of a matrix with the examples at `at`, as [examples, positions, width].
   Output Positions(Output matrix, const ExampleAxis& at);
-  // `x` with each element times its example's factor, of `factors` [examples].
+  // Returns `x` with each element multiplied by its example's factor; `factors` is [examples].
   Output Weigh(Output x, const ExampleAxis& at, Output factors);
   Output SquaredRows(Output each);  // [examples, …] → [examples]
 
@@ -55,8 +55,8 @@ class ExampleSum {
   struct Outer {
     Output a, g;
   };
-  // Tables with few rows: t_i has values_i[p] added to its row indices_i[p]. indices [examples, positions], values
-  // [examples, positions, width].
+  // Tables with few nonzero rows: t_i is the sum over p of values_i[p], added to row indices_i[p]. indices [examples,
+  // positions], values [examples, positions, width].
   struct Rows {
     Output indices, values;
   };
@@ -67,9 +67,9 @@ class ExampleSum {
 
   virtual Output SquaredNorms() = 0;            // ‖t_i‖², [examples]
   virtual Output Each() = 0;                    // t_i, [examples, elements]
-  virtual Output Weighted(Output factors) = 0;  // Σ_i factors_i · t_i, of the sum's shape
+  virtual Output Weighted(Output factors) = 0;  // Σ_i factors_i · t_i, in the sum's shape
 
-  // Multiplications for SquaredNorms, about, and for Each; a number read or written counts as kWordCost of them.
+  // Approximate costs of SquaredNorms and Each, in multiplications; a number read or written counts as kWordCost.
   virtual double NormCost() const = 0;
   virtual double EachCost() const = 0;
   virtual const Outer* outer() const { return nullptr; }
@@ -83,7 +83,7 @@ class ExampleSum {
 using ExampleSumPtr = std::unique_ptr<ExampleSum>;
 using ExampleSumResult = StatusOr<ExampleSumPtr>;
 
-// A node whose output sums over examples.
+// The argument of a rule: a node whose output sums over examples.
 class ExampleSumContext {
  public:
   ExampleSumContext(ExampleOps& ops, Output sum) : ops_(ops), sum_(sum) {}
@@ -91,11 +91,11 @@ class ExampleSumContext {
   const Node& node() const { return *sum_.node; }
   Output sum() const { return sum_; }
   Output input(int i) const { return sum_.node->input(i); }
-  // The axis of the examples in input i; nullopt: it has none, or they are mixed.
+  // The axis of the examples in input i. nullopt: the input has none, or its examples are mixed.
   std::optional<ExampleAxis> axis(int i) const { return ops_.layouts().AxisOf(input(i)); }
-  // UNIMPLEMENTED, naming the node.
+  // Returns UNIMPLEMENTED, which names the node.
   Status Refuse() const;
-  // A copy of the node with another input i.
+  // Returns a copy of the node with `input` as input i.
   Output With(int i, Output input) const;
 
  private:
@@ -103,20 +103,20 @@ class ExampleSumContext {
   Output sum_;
 };
 
-// Addends that are cheap to have one by one, [examples, elements], made at the first need.
+// Makes a sum whose addends are cheap to materialise, as [examples, elements]; they are made at the first need.
 ExampleSumPtr DirectSum(ExampleOps& ops, Shape shape, std::function<Output()> each);
-// aᵀ · g, or gᵀ · a where `transposed`. `weigh` gives the sum of `factors` times the addends by one product.
+// Makes aᵀ · g, or gᵀ · a if `transposed`. `weigh` computes the sum of `factors` times the addends with one product.
 ExampleSumPtr OuterSum(ExampleOps& ops, Shape shape, ExampleSum::Outer outer, std::function<Output(Output)> weigh);
 ExampleSumPtr RowSum(ExampleOps& ops, Shape shape, ExampleSum::Rows rows, std::function<Output(Output)> weigh);
-// Addends that need much work or memory one by one: `each` makes all, `of_example` one.
+// Makes a sum whose addends need much work or memory: `each` makes all of them, `of_example` one.
 ExampleSumPtr LargeSum(ExampleOps& ops, Shape shape, double each_cost, std::function<Output()> each,
                        std::function<Output(int64_t)> of_example, std::function<Output(Output)> weigh);
 
-// The sum that `output` is. UNIMPLEMENTED: an op without rule, named.
+// Returns `output` as a sum over examples. UNIMPLEMENTED names an op without a rule.
 ExampleSumResult SumOfExamples(ExampleOps& ops, Output output);
 
 using ExampleSumFn = std::function<ExampleSumResult(ExampleSumContext&)>;
-// A check fails where two rules have one op.
+// Registers a rule. A check fails if two rules have the same op.
 struct ExampleSumRegistration {
   ExampleSumRegistration(const char* op, ExampleSumFn rule);
 };

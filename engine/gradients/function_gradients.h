@@ -17,17 +17,17 @@
 
 namespace rivulet {
 
-// The function of (arguments of `function` …, gradients of its results `results` …) that gives the gradient of each of
-// `arguments`: floating tensors, or handles of floating variables, whose gradient has the variable's shape. Both are
-// indices. UNIMPLEMENTED: an op without gradient on the way; a result that an op with an effect gives; a variable that
-// the function changes and the gradient would read again.
-// `handle_types`, by argument: the type of the variable whose handle it is, for bodies that do not tell (a branch that
-// does not read what the other one reads); kInvalid for others, empty for none.
+// Returns a function of (arguments of `function` …, gradients of its results `results` …). It gives the gradient of
+// each of `arguments`: floating tensors, or handles of floating variables, whose gradient has the variable's shape.
+// Both lists are indices. UNIMPLEMENTED: an op without gradient on the path; a result computed by an op with an effect;
+// a variable that the function changes and the gradient would read again.
+// `handle_types`, by argument: the type of the handle's variable, for bodies from which it is unknown (a branch that
+// does not read the variable that the other branch reads); kInvalid for other arguments. May be empty.
 StatusOr<std::shared_ptr<const Function>> GradientFunction(const Function& function, std::span<const int> results,
                                                            std::span<const int> arguments, std::string name,
                                                            std::span<const DType> handle_types = {});
 
-// Of PartitionedCall, If and Case, with and without state.
+// Computes the gradient of PartitionedCall, If and Case, stateful or stateless.
 Status FunctionCallGradient(GradientContext& g);
 
 }  // namespace rivulet

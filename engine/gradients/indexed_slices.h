@@ -13,10 +13,10 @@ namespace rivulet {
 struct IndexedSlices {
   Output values;  // [indices…, row…]
   Output
-      indices;  // int32 or int64; the values of a row that is named several times are summed; negative ones name none
+      indices;  // int32 or int64; values of an index that occurs several times are summed; negative indices are ignored
 };
 
-// The rows that make up `gradient`, where it is such a node over the first axis of a table.
+// Returns the rows that make up `gradient` if it is such a node over the first axis of a table; otherwise nullopt.
 inline std::optional<IndexedSlices> AsIndexedSlices(Output gradient) {
   if (!gradient || gradient.node->type() != "UnsortedSegmentSum") return std::nullopt;
   return IndexedSlices{gradient.node->input(0), gradient.node->input(1)};

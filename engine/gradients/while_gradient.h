@@ -12,7 +12,7 @@
 
 namespace rivulet {
 
-// UNIMPLEMENTED: a body with an effect, which computing it again would repeat; an op without gradient on the way.
+// Computes a loop's gradient. UNIMPLEMENTED: a body whose effect recomputation would repeat; an op without gradient.
 Status WhileGradient(GradientContext& g);
 
 }  // namespace rivulet

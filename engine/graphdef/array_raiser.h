@@ -1,5 +1,5 @@
-// The passage from tensor arrays of TensorFlow's version 1 to tensor lists, as a class in two files:
-// raise_tensor_arrays.cc has arrays and their flows, raise_tensor_array_gradients.cc the gradients of arrays.
+// The conversion of TensorFlow's version-1 tensor arrays to tensor lists, as a class in two files.
+// raise_tensor_arrays.cc handles arrays and their flows, raise_tensor_array_gradients.cc the gradients of arrays.
 #pragma once
 
 #include <map>
@@ -14,21 +14,21 @@
 
 namespace rivulet {
 
-// Ops on arrays, how the list's op is called, and which of their inputs become its inputs, in order.
+// An op on arrays: the list's op, and the inputs that become that op's inputs, in order.
 struct ArrayOp {
   std::string_view list_op;
   std::vector<int> inputs;
-  int flow;         // the input
+  int flow;         // index of the flow among the inputs
   bool makes_flow;  // output 0 is the array's new flow
 };
 
-// In version 1 a handle names the array and a number, the flow, orders what happens to it. A tensor list is a value,
-// and whoever holds it holds its state; so the list can take exactly the place of the flow, edge by edge, and the order
-// that the flow stood for becomes one of data. The handle is needed no more.
+// In version 1 a handle names the array, and a number, the flow, orders the operations on it. A tensor list is a value
+// that contains its state. So the list can replace the flow edge by edge, and the flow's order becomes data dependence.
+// The handle is not needed any more.
 //
-// An array's gradient is an array of its own, which TensorArrayGradV3 makes at first use and finds by name later; every
-// write adds to what an element has. As values, each use begins with a new list of zeros (where the flow is that of the
-// array itself) and the lists meet where flows are summed.
+// An array's gradient is a separate array. TensorArrayGradV3 creates it at first use and later finds it by name; every
+// write adds to the element. As values, each use begins with a new list of zeros (if the flow is the array's own), and
+// the lists are summed where the flows are summed.
 class ArrayRaiser {
  public:
   explicit ArrayRaiser(proto::GraphDef& graph) : graph_(graph) {}
@@ -74,13 +74,13 @@ class ArrayRaiser {
 
   proto::GraphDef& graph_;
   std::map<std::string, int> index_;
-  std::map<std::string, proto::NodeDef> makers_;             // as they were
-  std::map<std::string, proto::NodeDef> gradients_;          // TensorArrayGradV3, as they were
+  std::map<std::string, proto::NodeDef> makers_;             // original nodes
+  std::map<std::string, proto::NodeDef> gradients_;          // original TensorArrayGradV3 nodes
   std::map<std::string, std::string> begins_;                // Identity of a gradient's flow → the TensorArrayGradV3
-  std::set<std::string> fresh_;                              // those of them that are lists of zeros now
-  std::map<std::string, std::vector<std::string>> pops_of_;  // by push of a flow
-  std::set<std::string> flows_;                              // nodes that hand a flow on, or sum flows
-  std::map<std::string, std::vector<int>> users_;            // of what may be a flow
+  std::set<std::string> fresh_;                              // those of them that are now lists of zeros
+  std::map<std::string, std::vector<std::string>> pops_of_;  // by a flow's push
+  std::set<std::string> flows_;                              // nodes that pass a flow on, or sum flows
+  std::map<std::string, std::vector<int>> users_;            // consumers of a possible flow
   std::vector<proto::NodeDef> added_;
 };
 

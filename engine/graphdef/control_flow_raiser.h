@@ -13,30 +13,30 @@
 
 namespace rivulet {
 
-// Each outermost frame of the graph becomes a While; inner ones are in the bodies that this makes, and are raised
-// there. The names of nodes that are no more, for whoever prunes: a NoOp stands for each, so that indices hold.
+// Replaces each outermost frame of the graph by a While; inner frames are in the resulting bodies and are raised there.
+// Returns the names of removed nodes for pruning. A NoOp replaces each of them, so that indices stay valid.
 StatusOr<std::set<std::string>> RaiseLoops(ControlFlowNodes& nodes, ControlFlowBodies& bodies);
 
-using ControlFlowBranches = std::map<std::string, int>;  // predicate → the branch that a node is in
+using ControlFlowBranches = std::map<std::string, int>;  // predicate → branch of a node
 
-// All Merges of each tf.cond of a graph without loops become one If. The branches that nodes are in, by name; empty of
-// a graph without conditions.
+// Replaces all Merges of each tf.cond of a graph without loops by one If. Returns the branches of nodes, by name; empty
+// for a graph without conditions.
 StatusOr<std::map<std::string, ControlFlowBranches>> RaiseConditions(ControlFlowNodes& nodes,
                                                                      ControlFlowBodies& bodies);
 
 class ControlFlowRaiser {
  public:
-  // `graph` is within `depth` others; functions join the library. Both must outlive it.
+  // `graph` is nested in `depth` others; functions are added to the library. Both must outlive this object.
   ControlFlowRaiser(proto::GraphDef& graph, proto::FunctionDefLibrary& library, int depth)
       : graph_(graph), nodes_(graph), bodies_(nodes_, library, depth), depth_(depth) {}
 
-  // `results` are what is wanted of a body; of a graph (null), everything that is not of a branch or a loop.
+  // `results` are the required results of a body; null, for a graph: all nodes outside of branches and loops.
   Status Run(const std::vector<std::string>* results);
   ControlFlowBodies& bodies() { return bodies_; }
 
  private:
-  // What was in a branch must go even if somebody could still reach it by name: outside of its branch it would now run
-  // always.
+  // Removes the nodes of branches, even if they could still be reached by name: outside of their branch they would now
+  // always run.
   Status Prune(const std::vector<std::string>* results, const std::set<std::string>& removed,
                const std::map<std::string, ControlFlowBranches>& branches);
 

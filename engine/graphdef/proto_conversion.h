@@ -1,5 +1,5 @@
-// Conversion of tensors, shapes and attributes to and from their messages. For files that include the generated headers
-// anyway; others use engine/graphdef/graph_def.h.
+// Conversion of tensors, shapes and attributes to and from their messages. For files that already include the generated
+// headers; others use engine/graphdef/graph_def.h.
 #pragma once
 
 #include <string_view>
@@ -19,15 +19,15 @@ void ToProto(const AttrValue& value, proto::AttrValue* out);
 
 // INVALID_ARGUMENT: more than 254 dimensions, a size below -1, a product beyond 2^40.
 StatusOr<Shape> ShapeFromProto(const proto::TensorShapeProto& proto);
-// Every encoding that TensorFlow writes is read: tensor_content, or typed fields whose last value fills the rest.
-// `fill_budget`: bytes that may still be made by repeating a value; what this tensor takes is subtracted.
-// INVALID_ARGUMENT: dtype and contents that disagree, too many values, absurd shapes, bytes that are missing.
-// UNIMPLEMENTED: a string tensor.
+// Reads every encoding that TensorFlow writes: tensor_content, or typed fields whose last value fills the rest.
+// `fill_budget` is the number of bytes that repeated values may still take; this tensor's share is subtracted.
+// INVALID_ARGUMENT: dtype and contents contradict, too many values, invalid shapes, missing bytes. UNIMPLEMENTED: a
+// string tensor.
 StatusOr<Tensor> TensorFromProto(const proto::TensorProto& proto, size_t& fill_budget);
-// `def` tells which kind is wanted; without one (attributes "_…") the message does. INVALID_ARGUMENT: another kind, or
-// none.
+// `def` determines the attribute's kind; without it (attributes "_…") the message does. INVALID_ARGUMENT: a different
+// kind, or no value.
 StatusOr<AttrValue> AttrFromProto(const proto::AttrValue& proto, const AttrDef* def, size_t& fill_budget);
-// A reference type counts as the type it refers to.
+// A reference type is converted to its base type.
 StatusOr<DType> DTypeFromProto(int number);
 
 }  // namespace rivulet

@@ -7,17 +7,17 @@
 
 namespace rivulet {
 
-// Tensor arrays become tensor lists: TensorArrayV3 and the ops on it become TensorList ops, and the "flow" between them
-// the list. Nothing changes in a graph without them. UNIMPLEMENTED: TensorArrayGradV3, an array whose maker cannot be
-// told; each named.
+// Replaces tensor arrays by tensor lists. TensorArrayV3 and the ops on it become TensorList ops, and the "flow" between
+// them becomes the list. Other graphs are unchanged. UNIMPLEMENTED, with the node's name: an array, or an array's
+// gradient, whose creating node cannot be found, and uses that lists do not support.
 Status RaiseTensorArrays(proto::GraphDef& graph);
 
-// Each frame of Enter, Merge, Switch, NextIteration and Exit becomes a While, and all Merges of one tf.cond with the
-// Switches before them become an If, nested ones included; their bodies join the graph's library. An Exit and a Merge
-// stay as Identity, so what they give has its old name. What only a branch or a body needed leaves the graph. Runs
-// after RaiseTensorArrays. INVALID_ARGUMENT, UNIMPLEMENTED: a frame without LoopCond, a loop variable that is not
-// Enter, Merge, Switch and NextIteration, a Merge of tensors that no one predicate tells apart, a value that leaves a
-// loop other than by an Exit; each with the node's name.
+// Replaces each frame of Enter, Merge, Switch, NextIteration and Exit by a While, and all Merges of one tf.cond with
+// their Switches by an If, including nested ones. Bodies are added to the graph's library. Exits and Merges stay as
+// Identity nodes, so their results keep their names. Nodes used only by a branch or body are removed. Runs after
+// RaiseTensorArrays. INVALID_ARGUMENT, UNIMPLEMENTED, with the node's name: a frame without LoopCond, an incomplete
+// loop variable (Enter, Merge, Switch and NextIteration), a Merge without a single distinguishing predicate, or a value
+// that leaves a loop without an Exit.
 Status RaiseControlFlow(proto::GraphDef& graph);
 
 }  // namespace rivulet

@@ -6,9 +6,9 @@
 
 namespace rivulet {
 
-// A StackV2 becomes an empty list, which the loops that push to it and pop from it carry as one more variable.
-// Where a push or pop stands within a condition, the list leaves it as that branch made it or as it was.
-// UNIMPLEMENTED: a stack with several pushes or pops, or one whose loop cannot be told.
+// Replaces a StackV2 by an empty list, which becomes an additional variable of the loops that push to it and pop from
+// it. After a condition with a push or pop, the list is that of the branch taken. UNIMPLEMENTED: a stack with several
+// pushes or pops, or without an identifiable loop.
 Status RaiseStacks(proto::GraphDef& graph);
 
 }  // namespace rivulet

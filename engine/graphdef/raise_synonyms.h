@@ -5,8 +5,8 @@
 
 namespace rivulet {
 
-// AccumulateNV2 becomes AddN, BatchMatMulV3 of one type BatchMatMulV2, and VariableShape the Shape of what a new node
-// "<name>/Read" reads. Queues and gradient accumulators that are handed on by reference (FIFOQueue,
+// AccumulateNV2 becomes AddN, BatchMatMulV3 of one type becomes BatchMatMulV2, and VariableShape becomes the Shape of a
+// new read "<name>/Read". Queues and gradient accumulators that are passed by reference (FIFOQueue,
 // ConditionalAccumulator, …), and the ops on them, become their resource forms.
 void RaiseSynonyms(proto::GraphDef& graph);
 

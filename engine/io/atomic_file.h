@@ -1,6 +1,6 @@
-// A file that is written atomically, however large: piece by piece to a temporary name beside it, then synced and
+// A file of any size that is written atomically. It is written piece by piece to a temporary file beside it, synced and
 // renamed. WriteFileAtomically (engine/base/file_system.h) does the same for bytes in memory. Both follow links, and
-// write in place if the target is no regular file (engine/base/write_target.h).
+// write in place if the target is not a regular file (engine/base/write_target.h).
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@
 
 namespace rivulet {
 
-// Not thread-safe. Without Commit, or when it fails, nothing is left but what was there before.
+// Not thread-safe. Without a successful Commit, the previous state stays and no temporary file is left.
 class AtomicFile {
  public:
   static StatusOr<std::unique_ptr<AtomicFile>> Create(FileSystem& fs, const std::string& path);
-  // Of mode 0600 from its first instant, as far as the file system has modes; not what is no regular file.
+  // Creates it with mode 0600, if the file system has modes; does not apply to targets that are not regular files.
   static StatusOr<std::unique_ptr<AtomicFile>> CreatePrivate(FileSystem& fs, const std::string& path);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
@@ -25,15 +25,15 @@ class AtomicFile {
 
   Status Append(std::string_view bytes);
   Status Append(std::span<const std::byte> bytes);
-  uint64_t size() const { return size_; }  // bytes so far
-  // Syncs and closes, so that Commit has only the rename left: of a set of files all can be complete before the first
-  // of them appears. Optional.
+  uint64_t size() const { return size_; }  // bytes written so far
+  // Syncs and closes, so that Commit only has to rename. So all files of a set can be complete before the first one
+  // appears. Optional.
   Status Finish();
-  // Once, at the end: after OK the bytes survive a crash under the file's name.
+  // Call once, at the end. After OK the bytes under the file's name survive a crash.
   Status Commit();
-  // The same without waiting for the disk: after OK every later process has the file whole, but one after a power
-  // failure may find the old one, none, or one whose bytes are not all there. For what is cheap to make again, where a
-  // reader can tell (engine/io/sealed_file.h).
+  // The same without waiting for the disk. After OK every later process sees the complete file; after a power failure
+  // it may be the old file, missing or incomplete. For data that is cheap to recreate, and whose readers can detect
+  // damage (engine/io/sealed_file.h).
   Status CommitUnsynced();
 
  private:
@@ -41,14 +41,14 @@ class AtomicFile {
   static StatusOr<std::unique_ptr<AtomicFile>> CreateFor(Readers readers, FileSystem& fs, const std::string& path);
   AtomicFile(FileSystem& fs, std::string path, std::string temporary, std::unique_ptr<WritableFile> file);
   FileSystem& fs_;
-  const std::string path_, temporary_;  // no temporary: written into path_, which is no regular file
-  std::unique_ptr<WritableFile> file_;  // null once committed
+  const std::string path_, temporary_;  // empty temporary: writes directly to path_, which is not a regular file
+  std::unique_ptr<WritableFile> file_;  // null after Commit
   bool finished_ = false;
   uint64_t size_ = 0;
 };
 
-// Files of one folder, by name, which is made where it is missing: they appear complete and together, or nothing is
-// changed and a folder that was made goes again. (Between two renames a crash may still come.)
+// Writes named files to one folder, created if missing. Either all are published complete, or nothing is changed and a
+// created folder is removed. (A crash between two renames is still possible.)
 struct NamedBytes {
   std::string name;
   std::string_view bytes;

@@ -16,27 +16,27 @@ namespace rivulet {
 class MappedFile {
  public:
   // Never blocks. NOT_FOUND: no such file. PERMISSION_DENIED. INVALID_ARGUMENT: a folder, a pipe (FIFO), a socket or a
-  // device. The messages do not name the path: callers know best what to say before them.
+  // device. The messages do not contain the path; the caller adds it.
   static StatusOr<std::unique_ptr<MappedFile>> Open(const std::string& path);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
 
   const std::string& path() const { return path_; }
-  uint64_t size() const { return size_; }                                 // when it was opened
-  int64_t modified_nanoseconds() const { return modified_nanoseconds_; }  // when it was opened, since 1970
-  // Now; another value means it was changed meanwhile. size() where another file has taken its name.
+  uint64_t size() const { return size_; }                                 // at the time of opening
+  int64_t modified_nanoseconds() const { return modified_nanoseconds_; }  // at the time of opening, since 1970
+  // Returns the present size; a different value means that the file changed. size() if another file has its name now.
   uint64_t CurrentSize() const;
 
-  // Copies `out.size()` bytes from `offset` on; the range lies within size(). Thread-safe. False: the file shrank or
+  // Copies `out.size()` bytes from `offset` on; the range must be within size(). Thread-safe. False: the file shrank or
   // the disk failed; `out` is then undefined.
   [[nodiscard]] bool Copy(uint64_t offset, std::span<std::byte> out) const;
-  // The same for neighbouring ranges: `first` from `offset` on, then `second`, then `third`; one guard for all.
+  // The same for adjacent ranges with one guard: `first` from `offset` on, then `second`, then `third`.
   [[nodiscard]] bool Copy(uint64_t offset, std::span<std::byte> first, std::span<std::byte> second,
                           std::span<std::byte> third) const;
 
-  // The mapped bytes themselves; null where size() is 0. Reads have no guard: if another program truncates the file,
-  // one beyond its new end ends this process.
+  // Returns the mapped bytes; null if size() is 0. Reads have no guard: if another program truncates the file, a read
+  // beyond its new end terminates this process.
   const std::byte* unguarded() const { return data_; }
 
  private:

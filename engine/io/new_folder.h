@@ -1,4 +1,4 @@
-// A newly made folder that is removed again if its files cannot be written.
+// A newly created folder that is removed again if its files cannot be written.
 #pragma once
 
 #include <memory>
@@ -10,12 +10,12 @@
 
 namespace rivulet {
 
-// Not thread-safe. What was there before is never removed, nor is a folder that something lies in.
+// Not thread-safe. Existing folders and folders that are not empty are never removed.
 class NewFolder {
  public:
-  // Makes `path` and its parents where they are missing. Errors as FileSystem::CreateFolders.
+  // Creates `path` and its parents if they are missing. Errors as FileSystem::CreateFolders.
   static StatusOr<std::unique_ptr<NewFolder>> Create(FileSystem& fs, const std::string& path);
-  ~NewFolder();  // removes those that it made, unless Keep was called
+  ~NewFolder();  // removes the folders that it created, unless Keep was called
   NewFolder(const NewFolder&) = delete;
   NewFolder& operator=(const NewFolder&) = delete;
 
@@ -23,7 +23,7 @@ class NewFolder {
 
  private:
   NewFolder() = default;
-  std::vector<std::string> made_;  // the innermost first
+  std::vector<std::string> made_;  // innermost first
 };
 
 }  // namespace rivulet

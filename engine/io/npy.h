@@ -1,4 +1,4 @@
-// NumPy's .npy files: one array behind a header that is a Python literal (numpy.lib.format, versions 1 to 3).
+// NumPy's .npy files: one array after a header that is a Python literal (numpy.lib.format, versions 1 to 3).
 #pragma once
 
 #include <cstddef>
@@ -19,23 +19,23 @@ struct NpyHeader {
   size_t data_offset = 0;  // bytes before the data
 };
 
-// Of the beginning of a file; the data need not be there. DATA_LOSS: not this format, a header that is cut off or is no
-// literal of its form. UNIMPLEMENTED: a dtype without a counterpart here (strings, objects, records, complex numbers).
+// Parses the beginning of a file; the data may be missing. DATA_LOSS: a different format, or a truncated or malformed
+// header. UNIMPLEMENTED: a dtype without a counterpart here (strings, objects, records, complex numbers).
 StatusOr<NpyHeader> ParseNpyHeader(std::string_view bytes);
 
-// A whole file, as a row-major tensor in this machine's byte order. Errors as above, and DATA_LOSS where the data have
-// another size than the header says.
+// Decodes a whole file to a row-major tensor in this machine's byte order. Errors as above, and DATA_LOSS if the size
+// of the data contradicts the header.
 StatusOr<Tensor> DecodeNpy(std::string_view bytes);
-// Errors begin with the path.
+// The same for a file. Errors begin with the path.
 StatusOr<Tensor> ReadNpy(FileSystem& fs, const std::string& path);
 
-// What stands before the data of a row-major array; its length is a multiple of 64. INVALID_ARGUMENT: a dtype that
-// NumPy has not (bfloat16, resources, strings), a shape that is not fully known.
+// Returns the bytes before the data of a row-major array; their number is a multiple of 64. INVALID_ARGUMENT: a dtype
+// unknown to NumPy (bfloat16, resources, strings), or a shape that is not fully known.
 StatusOr<std::string> NpyPreamble(DType dtype, const Shape& shape);
 
-// A whole file. bfloat16, which NumPy has not, becomes float32 with the same values. Errors as above.
+// Returns a whole file. bfloat16, which NumPy lacks, becomes float32 with the same values. Errors as above.
 StatusOr<std::string> EncodeNpy(const TensorView& tensor);
-// Whole or not at all (WriteFileAtomically).
+// Writes a file atomically (WriteFileAtomically).
 Status WriteNpy(FileSystem& fs, const std::string& path, const TensorView& tensor);
 
 }  // namespace rivulet

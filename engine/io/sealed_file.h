@@ -1,5 +1,5 @@
 // A private file (mode 0600) that is complete or absent: concatenated pieces, then the CRC-32C of all of them,
-// little-endian. Processes keep state for their successor in such files.
+// little-endian. A process uses such files to keep state for its successor.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@
 
 namespace rivulet {
 
-// What a file is to survive: the end of the process that wrote it, or a power failure too, for which its writer waits
-// until the disk has it.
+// The failures that a file survives: the end of the process that wrote it, or also a power failure, for which the
+// writer waits for the disk.
 enum class Survives : uint8_t { kProcess, kPowerFailure };
 
-// Temporary file, sync, rename, sync of the folder, which is made (mode 0700) where it is not there; no syncs for what
-// is to survive the process alone. After OK the bytes survive, after an error the old file is unchanged and no
-// temporary is left. Pieces are not joined in memory.
+// Writes a temporary file, syncs, renames and syncs the folder, which is created with mode 0700 if missing; there are
+// no syncs for kProcess. After OK the bytes survive. After an error the old file is unchanged and no temporary file is
+// left. Pieces are not joined in memory.
 Status WriteSealedFile(FileSystem& fs, const std::string& path, std::span<const std::string_view> pieces,
                        Survives survives = Survives::kPowerFailure);
 inline Status WriteSealedFile(FileSystem& fs, const std::string& path, std::initializer_list<std::string_view> pieces,
@@ -27,7 +27,7 @@ inline Status WriteSealedFile(FileSystem& fs, const std::string& path, std::init
   return WriteSealedFile(fs, path, std::span(pieces.begin(), pieces.size()), survives);
 }
 
-// The pieces, joined. NOT_FOUND: there is none. DATA_LOSS: it is damaged.
+// Returns the joined pieces. NOT_FOUND: no such file. DATA_LOSS: it is damaged.
 StatusOr<std::string> ReadSealedFile(FileSystem& fs, const std::string& path);
 
 }  // namespace rivulet

@@ -1,4 +1,4 @@
-// ZIP archives, as far as NumPy's .npz files need them: members stored or deflated, ZIP64, no encryption, one disk.
+// ZIP archives with the features of NumPy's .npz files: members stored or deflated, ZIP64, no encryption, one disk.
 #pragma once
 
 #include <cstdint>
@@ -13,33 +13,33 @@ namespace rivulet {
 
 struct ZipMember {
   std::string name;
-  uint64_t size = 0;  // as it was before compression
+  uint64_t size = 0;  // before compression
   bool deflated = false;
   uint32_t crc32 = 0;
-  std::string_view stored;  // in the archive
+  std::string_view stored;  // bytes in the archive
 };
 
-// The members of an archive held in `bytes`, which must outlive them, in the order of its directory. DATA_LOSS: no
-// archive, a directory that is cut off or points outside, members that overlap, a size that cannot come of the stored
-// bytes, a member whose own header says something else of it than the directory. UNIMPLEMENTED: encryption, another
-// compression, several disks.
+// Returns the members of an archive in `bytes`, which must outlive them, in directory order. DATA_LOSS: not an
+// archive, a directory that is truncated or points outside, overlapping members, a size that is impossible for the
+// stored bytes, or a member's header that contradicts the directory. UNIMPLEMENTED: encryption, another compression,
+// several disks.
 StatusOr<std::vector<ZipMember>> ReadZipDirectory(std::string_view bytes);
 
-// The member's content; its checksum is verified. DATA_LOSS: damaged. RESOURCE_EXHAUSTED: more than `limit` bytes.
+// Returns the member's content and verifies its checksum. DATA_LOSS: damaged. RESOURCE_EXHAUSTED: above `limit` bytes.
 StatusOr<std::string> ReadZipMember(const ZipMember& member, uint64_t limit);
 
-// The first `bytes` bytes of the content, or all where there are fewer, for a look before the rest is unpacked. Not
-// verified; what is damaged gives fewer.
+// Returns the first `bytes` bytes of the content, or all if there are fewer, for inspection before unpacking the rest.
+// Not verified; a damaged member may give fewer.
 std::string ReadZipMemberHead(const ZipMember& member, size_t bytes);
 
 // Writes an archive of stored members.
 class ZipWriter {
  public:
   explicit ZipWriter(AtomicFile& file) : file_(file) {}
-  // A member whose content is `head` and then `body`. INVALID_ARGUMENT: a name of more than 65,535 bytes. Else the
-  // file's errors.
+  // Adds a member with the content `head` followed by `body`. INVALID_ARGUMENT: a name longer than 65,535 bytes. Others
+  // are the file's errors.
   Status Add(const std::string& name, std::string_view head, std::span<const std::byte> body);
-  // The directory; once, after all members.
+  // Writes the directory; call once, after all members.
   Status Finish();
 
  private:

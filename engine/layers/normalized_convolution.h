@@ -8,7 +8,7 @@
 
 namespace rivulet {
 
-// "batch", "group" (8 groups, Wu and He, ECCV 2018) or "none", which gives the convolution its bias back.
+// Kinds: "batch", "group" (8 groups, Wu and He, ECCV 2018), or "none", which gives the convolution a bias.
 struct Normalization {
   std::string kind = "batch";
 

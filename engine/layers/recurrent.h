@@ -1,5 +1,5 @@
-// Recurrent layers, composed of one product for all steps and the op that walks the sequence (ops/recurrent.cc
-// documents the ops). A bidirectional layer is two of them, the second with `reverse`, and a ConcatV2.
+// Recurrent layers, composed of one product for all steps and the op that iterates over the sequence (ops/recurrent.cc
+// documents the ops). A bidirectional layer consists of two of them, the second with `reverse`, and a ConcatV2.
 #pragma once
 
 #include <string>
@@ -18,8 +18,8 @@ struct RecurrentOptions {
   float clip = 0;
 };
 
-// Empty Outputs are left out; x, kernel and recurrent_kernel are needed. Widths of gates · units have Keras' order:
-// LSTM i, f, c, o; GRU z, r, h.
+// Tensors of a recurrent layer. All but x, kernel and recurrent_kernel may be empty. The axis gates · units has Keras'
+// order: LSTM i, f, c, o; GRU z, r, h.
 struct RecurrentInputs {
   Output x;
   Output kernel;            // [features, gates · units]
@@ -33,18 +33,18 @@ struct RecurrentInputs {
 };
 
 struct RecurrentOutputs {
-  Output output;   // rows of `units`, laid out as x
+  Output output;   // one row of `units` per step, with the layout of x
   Output final_h;  // [batch, units]
   Output final_c;  // LSTM
 };
 
-// Errors stick in the scope.
+// Build the layers. Errors are kept in the scope.
 RecurrentOutputs BuildLstm(const Scope& scope, const RecurrentInputs& inputs, const RecurrentOptions& options = {});
 RecurrentOutputs BuildGru(const Scope& scope, const RecurrentInputs& inputs, const RecurrentOptions& options = {});
 RecurrentOutputs BuildSimpleRnn(const Scope& scope, const RecurrentInputs& inputs,
                                 const RecurrentOptions& options = {});
 
-// [a, b, in] · kernel [in, out] + bias [out] (unless empty) as [a, b, out]: one product.
+// Returns [a, b, in] · kernel [in, out] + bias [out] (unless empty) as [a, b, out], computed by one product.
 Output SequenceProduct(const Scope& scope, Output x, Output kernel, Output bias);
 
 }  // namespace rivulet

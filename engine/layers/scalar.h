@@ -5,7 +5,7 @@
 
 namespace rivulet {
 
-// `value` as a scalar of the floating type of `like`; empty when `like` is.
+// Returns `value` as a scalar of the floating type of `like`; an empty Output if `like` is empty.
 Output ScalarLike(const Scope& scope, Output like, double value);
 
 }  // namespace rivulet

@@ -10,10 +10,10 @@
 
 namespace rivulet {
 
-// Gives the model a new target that assigns these values (by variable), which its graph then holds, and to every other
-// variable what the old target assigned. The old target's nodes stay: a variable's place in the graph is its place in
-// the layout. NOT_FOUND: no such variable (names the nearest). INVALID_ARGUMENT: another type or shape than the
-// variable's.
+// Gives the model a new init target. It assigns these values, by variable name, which become part of the graph; other
+// variables keep their assignments from the old target. The old target's nodes stay, because a variable's position in
+// the graph determines its position in the layout. NOT_FOUND: an unknown variable (names the nearest).
+// INVALID_ARGUMENT: type or shape differ from the variable's.
 Status SetFirstValues(ModelDef& model, const std::vector<std::pair<std::string, Tensor>>& values);
 
 }  // namespace rivulet

@@ -15,14 +15,14 @@ namespace rivulet {
 
 using InputTable = SettingValues;
 
-// Of "pixels" (bytes), "values" (floats) and "tokens" (integers).
+// Parses "pixels" (bytes), "values" (floats) or "tokens" (integers).
 StatusOr<FeatureEncoding> EncodingFromKind(std::string_view kind);  // INVALID_ARGUMENT lists them
 
-// One input for each table. INVALID_ARGUMENT: an unknown key (with the nearest) or kind, a value of a wrong type or
-// range, no name, or one that is there twice, each naming the input by number.
+// Makes one input from each table. INVALID_ARGUMENT: an unknown key (names the nearest) or kind, a value of a wrong
+// type or range, or a missing or duplicate name. The message has the input's number.
 StatusOr<std::vector<InputSpec>> InputsFromTables(std::span<const InputTable> tables);
 
-// The keys of such a table.
+// Returns the keys of such a table.
 const std::vector<Setting>& InputKeys();
 
 }  // namespace rivulet

@@ -13,10 +13,10 @@ namespace rivulet {
 
 struct LayerKind {
   std::string name;
-  std::string prefix;  // of names that are not given: "conv" makes conv1, conv2, …
+  std::string prefix;  // prefix of default names: "conv" makes conv1, conv2, …
   std::string doc;
   std::vector<Setting> keys;
-  // `other` is what the key "with" names, for the kinds that have it.
+  // `other` is the output named by the key "with", for kinds that have this key.
   std::function<Output(Layers& layers, const std::string& name, Output x, Output other, const Settings& args)> build;
 };
 

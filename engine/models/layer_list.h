@@ -16,11 +16,11 @@ namespace rivulet {
 
 using LayerSpec = SettingValues;  // "type" and the keys of that kind
 
-// The model of these layers, each taking the output of the one before, or of the layer or input that its "from" names;
-// the last gives the scores. The first layer takes the first input, which is also called "input". A layer without
-// "name" is called after its kind and number ("conv1", "dense2"). Integers as input get the vocabulary of the first
-// embedding that takes them. INVALID_ARGUMENT: an unknown kind, key or name (with the nearest), a value of a wrong type
-// or range, sizes that do not fit, each naming the layer by number and name; an input that no layer takes.
+// Makes a model from these layers. Each takes the output of the previous one, or of the layer or input named by its
+// "from"; the last one gives the scores. The first layer takes the first input, which is also called "input". A layer
+// without "name" is named by its kind and number ("conv1", "dense2"). Integer inputs get the vocabulary of the first
+// embedding that uses them. INVALID_ARGUMENT: an unknown kind, key or name (names the nearest), a value of a wrong type
+// or range, or sizes that do not match, each with the layer's number and name; an unused input.
 StatusOr<ModelDef> ModelFromLayers(ClassifierOptions options, std::span<const LayerSpec> layers);
 
 }  // namespace rivulet

@@ -1,4 +1,4 @@
-// Attributes by which a graph describes its adapters: those of A's VarHandleOp.
+// Attributes by which a graph describes its adapters. They are attributes of A's VarHandleOp.
 #pragma once
 
 #include <cstdint>

@@ -9,11 +9,11 @@
 
 namespace rivulet {
 
-// Puts (x - mean) / deviation, computed in float32, between the placeholder of an input of floats and all that takes
-// it. Means and deviations, one of each for every value of an example, are constants of the graph: whoever has the
-// model sees values as all others do, and examples stay as they were written.
-// NOT_FOUND: no input of that placeholder. INVALID_ARGUMENT: an input of bytes or integers; another number of means or
-// of deviations than values; a deviation that is not above 0; what a float does not hold.
+// Adds (x - mean) / deviation, computed in float32, between the placeholder of a float input and its consumers. There
+// is a mean and a deviation for every value of an example. They are constants of the graph: everyone who has the model
+// uses the same, and stored examples are unchanged. NOT_FOUND: no input has that placeholder. INVALID_ARGUMENT: an
+// input of bytes or integers; a wrong number of means or deviations; a deviation that is not above 0; a number that a
+// float cannot hold.
 Status Standardise(ModelDef& model, std::string_view placeholder, std::span<const double> mean,
                    std::span<const double> deviation);
 

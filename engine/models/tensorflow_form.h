@@ -11,12 +11,12 @@ namespace rivulet {
 
 struct TensorFlowGraph {
   Graph graph;
-  std::vector<std::string> foreign;  // ops that TensorFlow lacks and that stand in it all the same, each once, sorted
+  std::vector<std::string> foreign;  // ops unknown to TensorFlow that remain in it, without duplicates, sorted
 };
 
-// A copy of `graph` in which Gelu, LayerNorm, ScaledDotProductAttention and LSTM, ops of our own, are built of
-// TensorFlow's under their names; an LSTM becomes a While. Everything else is copied, and so is an op whose setting has
-// no such form.
+// Returns a copy of `graph` in which Rivulet's ops Gelu, LayerNorm, ScaledDotProductAttention and LSTM are composed of
+// TensorFlow's ops, under the same names; an LSTM becomes a While. Other nodes are copied unchanged, also those of
+// these ops with settings that cannot be converted.
 StatusOr<TensorFlowGraph> TensorFlowForm(const Graph& graph);
 
 }  // namespace rivulet

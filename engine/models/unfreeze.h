@@ -10,7 +10,7 @@
 
 namespace rivulet {
 
-// What a floating constant of at least one axis is, and by what it is told.
+// The role of a floating constant with at least one axis, and the evidence for it.
 struct FrozenConstant {
   std::string name;
   std::string role;  // "weight", "running statistic" or "constant"
@@ -23,12 +23,12 @@ struct UnfrozenGraph {
   std::vector<FrozenConstant> constants;
 };
 
-// A copy of `graph` in which floating constants of rank 1 and more that stand where weights stand are variables of the
-// same names, whose first values are the constants (target "init"): filters of convolutions, the second operand of
-// products, biases, scales and offsets, tables that are gathered from, directly, through ops that only rearrange, or as
-// arguments of loops, branches and calls; and constants whose name tells that they were read as variables. The means
-// and variances of batch normalisations become variables of the segment "shared", which a step does not train.
-// Everything else, names included, stays.
+// Returns a copy of `graph` in which floating constants of rank 1 and more in the place of weights are variables of the
+// same names. Their initial values are the constants (target "init"). Such places are filters of convolutions, second
+// operands of products, biases, scales, offsets and gathered tables: directly, behind ops that only rearrange, or as
+// arguments of loops, branches and calls. Constants whose names show that they were read as variables also count. Means
+// and variances of batch normalisations become variables of the segment "shared", which a step does not train. All
+// else, including names, is unchanged.
 StatusOr<UnfrozenGraph> Unfreeze(const Graph& graph);
 
 }  // namespace rivulet

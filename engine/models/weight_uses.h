@@ -1,4 +1,4 @@
-// The products of a graph that a variable's value is the weight of, and the layout in which each sees it.
+// The products of a graph in which a variable's value is the weight, and its layout in each product.
 #pragma once
 
 #include <cstdint>
@@ -15,35 +15,35 @@ std::string_view Name(ProductKind kind);  // "matrix", "einsum", "rows", "convol
 
 // The layout of a value that is reshaped, transposed and reshaped again.
 struct WeightLayout {
-  Shape before;               // ahead of the transposition
+  Shape before;               // before the transposition
   std::vector<int64_t> perm;  // axis i of the result is axis perm[i] of `before`
   Shape after;                // at the product
   bool operator==(const WeightLayout&) const = default;
 
-  Shape transposed() const;  // `before` by `perm`
+  Shape transposed() const;  // `before`, transposed by `perm`
 };
 
 // A product x · W for one W. The axes of W are of three kinds: batch (W has a matrix for each), in (summed over) and
 // out (of the result).
 struct WeightUse {
   Node* product = nullptr;
-  int input = 0;  // of `product`, the weight
+  int input = 0;  // index of the weight among the inputs of `product`
   ProductKind kind = ProductKind::kMatrix;
   WeightLayout layout;
   std::vector<int64_t> batch, in, out;  // axes of layout.after, each kind in the order of its labels
 
-  int64_t Elements(const std::vector<int64_t>& axes) const;  // of layout.after, over these axes
+  int64_t Elements(const std::vector<int64_t>& axes) const;  // product of the sizes of these axes of layout.after
 };
 
 struct WeightUses {
-  std::vector<WeightUse> products;   // in the order of the graph
-  const Node* recurrent = nullptr;   // a recurrent cell that takes the value whole, or null
-  const Node* unfollowed = nullptr;  // another op that takes it, or null
-  std::string_view why;              // of `unfollowed`: "is a convolution with groups"
+  std::vector<WeightUse> products;   // in the graph's order
+  const Node* recurrent = nullptr;   // a recurrent cell that uses the whole value, or null
+  const Node* unfollowed = nullptr;  // a different op that uses it, or null
+  std::string_view why;              // reason for `unfollowed`: "is a convolution with groups"
 };
 
-// The uses of the variable behind `handle`, a VarHandleOp of the graph. Assignments and ops that ask for the shape
-// alone are no uses.
+// Returns the uses of the variable behind `handle`, a VarHandleOp of the graph. Assignments and ops that only read the
+// shape are not uses.
 WeightUses WeightUsesOf(const Graph& graph, Node* handle);
 
 }  // namespace rivulet

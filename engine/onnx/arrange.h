@@ -1,4 +1,4 @@
-// Transposition of tensors outside any graph.
+// Transposition of tensors outside of graphs.
 #pragma once
 
 #include <vector>
@@ -8,12 +8,12 @@
 
 namespace rivulet::onnx {
 
-// `value` reshaped to `split` (empty: as it is), transposed by `perm`, reshaped to `dims` (empty: as it is). INTERNAL:
-// sizes that are not those of its elements.
+// Returns `value` reshaped to `split` (if not empty), transposed by `perm`, and reshaped to `dims` (if not empty).
+// INTERNAL: sizes that contradict the number of elements.
 StatusOr<Tensor> ArrangeTensor(const Tensor& value, const std::vector<int64_t>& perm,
                                const std::vector<int64_t>& dims = {}, const std::vector<int64_t>& split = {});
 
-// The permutation that undoes `perm`.
+// Returns the inverse permutation of `perm`.
 std::vector<int64_t> InversePermutation(const std::vector<int64_t>& perm);
 
 }  // namespace rivulet::onnx

@@ -1,5 +1,5 @@
-// The importer's node builder: a scope whose ops take every type, and the compositions shared by several families of
-// ONNX operators. Errors stick, as in Scope: after the first one every call returns an empty Output; queries about an
+// The importer's node builder: a scope whose ops take every type, and compositions shared by several families of ONNX
+// operators. Errors are kept, as in Scope: after the first one every call returns an empty Output; queries about an
 // empty Output answer "unknown".
 #pragma once
 
@@ -12,10 +12,10 @@
 
 namespace rivulet::onnx {
 
-// Facts that are safe to ask of an empty Output.
+// Queries that also accept an empty Output.
 DType TypeOf(Output x);  // kInvalid
 const Shape& ShapeOf(Output x);
-// The size of one axis, kUnknownDim where it or the rank is unknown.
+// Returns the size of an axis; kUnknownDim if it or the rank is unknown.
 int64_t DimOf(Output x, int axis);
 
 class Builder {
@@ -25,29 +25,29 @@ class Builder {
   const Status& status() const { return scope_.status(); }
   void Fail(Status status) const { scope_.Fail(std::move(status)); }
 
-  // True when the engine has this op.
+  // Returns true if the engine has this op.
   static bool Has(std::string_view op) { return OpRegistry::Global().Find(op) != nullptr; }
-  // Adds `op`. Where it does not take the inputs' type, they are cast to the next wider type that it takes (int8,
-  // int16, uint8, uint16 and bool to int32 or int64, uint32 and uint64 to int64, float16 and bfloat16 to float32, int32
-  // to int64), and the outputs back.
+  // Adds `op`. If it does not support the inputs' type, they are cast to the next wider supported type, and the outputs
+  // back. The casts are int8, int16, uint8, uint16 and bool to int32 or int64, uint32 and uint64 to int64, float16 and
+  // bfloat16 to float32, int32 to int64.
   std::vector<Output> All(std::string_view op, std::vector<Output> inputs, AttrMap attrs = {}) const;
   Output Op(std::string_view op, std::vector<Output> inputs, AttrMap attrs = {}) const;
 
   Output Const(Tensor value) const { return scope_.Const(std::move(value)); }
   Output Ints(const std::vector<int64_t>& values) const;  // an int64 vector
   Output Int(int64_t value) const;                        // an int64 scalar
-  Output Int32(int64_t value) const;                      // an int32 scalar, as ops take axes
+  Output Int32(int64_t value) const;                      // an int32 scalar, as ops require for axes
   Output Int32s(const std::vector<int64_t>& values) const;
   Output Scalar(DType dtype, double value) const;  // of any type with values
   Output ScalarLike(Output x, double value) const { return Scalar(TypeOf(x), value); }
-  // A tensor of x's type filled with `value`; `dims` an int64 vector.
+  // Returns a tensor of x's type filled with `value`; `dims` is an int64 vector.
   Output Filled(DType dtype, Output dims, double value) const;
 
   Output Cast(Output x, DType to) const;
   Output Add(Output a, Output b) const { return Op("AddV2", {a, b}); }
   Output Sub(Output a, Output b) const { return Op("Sub", {a, b}); }
   Output Mul(Output a, Output b) const { return Op("Mul", {a, b}); }
-  Output Div(Output a, Output b) const;  // of floating or integer tensors; integers round towards zero
+  Output Div(Output a, Output b) const;  // of floating or integer tensors; integers are rounded towards zero
   Output Neg(Output a) const { return Op("Neg", {a}); }
   Output Exp(Output a) const { return Op("Exp", {a}); }
   Output Log(Output a) const { return Op("Log", {a}); }
@@ -66,11 +66,11 @@ class Builder {
   Output Shaped(Output x, const std::vector<Output>& dims) const;    // dims are int64 scalars
   Output ReshapeLike(Output x, Output like) const;
   Output Transpose(Output x, const std::vector<int64_t>& perm) const;
-  // Axis `axis` alone is cut: elements begin, begin + stride, … before end; negative positions count from the end.
+  // Slices only axis `axis`: elements begin, begin + stride, … before end; negative positions count from the end.
   Output Slice(Output x, int axis, int64_t begin, int64_t end, int64_t stride = 1) const;
-  // All of an axis from `begin` on (or backwards with a negative stride).
+  // Slices an axis from `begin` to its end (or backwards with a negative stride).
   Output From(Output x, int axis, int64_t begin, int64_t stride = 1) const;
-  // One element of an axis, which disappears.
+  // Selects one element of an axis and removes the axis.
   Output At(Output x, int axis, int64_t index) const;
   Output Reverse(Output x, int axis) const { return From(x, axis, -1, -1); }
   Output Concat(const std::vector<Output>& parts, int axis) const;
@@ -78,25 +78,25 @@ class Builder {
   Output ExpandDims(Output x, int axis) const;
   Output Squeeze(Output x, int axis) const;
   Output BroadcastTo(Output x, Output dims) const;
-  // Amounts before and after per axis, 0 or more, filled with `value`.
+  // Pads with `value`; amounts before and after are per axis and not negative.
   Output Pad(Output x, const std::vector<int64_t>& before, const std::vector<int64_t>& after, double value = 0) const;
   Output Pad(Output x, const std::vector<int64_t>& before, const std::vector<int64_t>& after, Output value) const;
   Output Reduce(std::string_view op, Output x, const std::vector<int64_t>& axes, bool keep_dims) const;
-  // Matrix product over the last two axes, the others broadcast.
+  // Returns the matrix product over the last two axes; the others are broadcast.
   Output MatMul(Output a, Output b, bool transpose_a = false, bool transpose_b = false) const;
 
-  // The size of an axis as an int64 scalar: a constant where it is known.
+  // Returns the size of an axis as an int64 scalar; a constant if it is known.
   Output Dim(Output x, int axis) const;
-  // The whole shape as an int64 vector, likewise.
+  // Returns the whole shape as an int64 vector, likewise.
   Output Dims(Output x) const;
-  // 0, 1, … of int64 along `axis` of a tensor of rank `rank` that has size 1 elsewhere.
+  // Returns int64 values 0, 1, … along `axis` of a tensor of rank `rank` that has size 1 elsewhere.
   Output Iota(int64_t size, int rank, int axis) const;
-  // The same with the size of axis `of` of x, which may be open.
+  // The same with the size of axis `of` of x, which may be unknown.
   Output Positions(Output x, int of, int rank, int axis) const;
-  // int64 scalars as a vector: a constant where all of them are.
+  // Returns int64 scalars as a vector; a constant if all of them are constants.
   Output Vector(const std::vector<Output>& scalars) const;
 
-  // x with `axis` moved to the end, and back.
+  // Move `axis` of x to the end, and back.
   Output ToLast(Output x, int axis) const;
   Output FromLast(Output x, int axis) const;
 

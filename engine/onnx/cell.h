@@ -1,5 +1,5 @@
-// One direction of a recurrent layer, as ONNX describes it. Gates are along axis 0 of the weights in the order of our
-// ops (LSTM i, f, c, o; GRU z, r, h); activations are given by name.
+// One direction of a recurrent layer in ONNX's description. Gates are along axis 0 of the weights, in the order of
+// Rivulet's ops (LSTM i, f, c, o; GRU z, r, h); activations are given by name.
 #pragma once
 
 #include <string>
@@ -10,10 +10,10 @@
 namespace rivulet::onnx {
 
 struct Activation {
-  std::string name;  // in small letters: "tanh", "hardsigmoid"
+  std::string name;  // in lower case: "tanh", "hardsigmoid"
   double alpha = 0, beta = 0;
 };
-// UNIMPLEMENTED: a name that ONNX does not list.
+// UNIMPLEMENTED: a name that is not in ONNX's list.
 StatusOr<Activation> ActivationOf(std::string name);
 bool TakesAlpha(const Activation& activation);
 bool TakesBeta(const Activation& activation);
@@ -45,7 +45,7 @@ struct CellOutputs {
   Output final_h, final_c;  // [batch, units]
 };
 
-// By the engine's op for the whole sequence where that has the activations, otherwise step by step.
+// Builds the cell with the engine's op for whole sequences if it has the activations; otherwise step by step.
 CellOutputs RunCell(const Builder& b, const Cell& cell, const CellInputs& inputs);
 
 }  // namespace rivulet::onnx

@@ -1,6 +1,6 @@
-// State of one import. Nodes are first ordered so that inputs come before consumers (InOrder); then one walk builds the
-// graph. The parts are in import.cc (inputs, outputs, the walk), import_initializers.cc, import_nodes.cc (operators and
-// functions) and import_sequences.cc (known branches, lists of tensors).
+// State of one import. Nodes are first ordered so that inputs come before consumers (InOrder); then one traversal
+// builds the graph. The parts are in import.cc (inputs, outputs, the traversal), import_initializers.cc,
+// import_nodes.cc (operators and functions) and import_sequences.cc (known branches, lists of tensors).
 #pragma once
 
 #include <map>
@@ -17,35 +17,35 @@
 
 namespace rivulet::onnx {
 
-// What a node's names mean: the graph's values, or a function's.
+// The scope of a node's names: that of the graph, or of a function.
 struct Frame {
   std::unordered_map<std::string, Output> values;
   std::unordered_map<std::string, std::vector<Output>> sequences;  // their elements are tensors of the graph
   std::map<std::string, int64_t> opsets;                           // by domain; "" is ONNX's own
-  const std::map<std::string, proto::AttributeProto>* attributes;  // of the call; null outside functions
+  const std::map<std::string, proto::AttributeProto>* attributes;  // attributes of the call; null outside functions
   int depth = 0;
 };
 
-std::string DomainOf(const std::string& domain);  // "" for ONNX's own
+std::string DomainOf(const std::string& domain);  // "" for ONNX's own domain
 
-// The model's name with characters replaced that a graph's names may not have.
+// Returns the model's name with characters replaced that are not allowed in graphs.
 std::string GraphName(std::string_view name, std::string_view otherwise);
 
-// The nodes such that each comes after those that make its inputs, as the format wants it and older exporters do not
-// write it; the order of the file where that is one already. INVALID_ARGUMENT: nodes that need each other.
+// Returns the nodes in an order in which inputs come first. The format requires this, but older exporters do not
+// comply. An order that is already valid is kept. INVALID_ARGUMENT: nodes that depend on each other.
 StatusOr<std::vector<const proto::NodeProto*>> InOrder(
     const google::protobuf::RepeatedPtrField<proto::NodeProto>& nodes);
 
-// As whoever imports a model, or trains one, may give them.
+// Returns the remedies for an import, or for a training caller with `body`.
 Remedies RemediesFor(const OnnxBody* body);
 
 StatusOr<TensorSpec> SpecOf(const proto::ValueInfoProto& info);
 
-// Once nodes are in an order in which inputs come first (InOrder), one walk builds the graph, and every node is checked
-// by Graph::AddNode as it comes. What cannot be told from one node, how each weight is used, is found in a walk before.
+// One import. One traversal of the ordered nodes (InOrder) builds the graph, and Graph::AddNode checks every node. A
+// previous traversal finds how each weight is used, since single nodes do not show this.
 class Importer {
  public:
-  // Of a graph of its own, `out`'s, or with `body` in `root`; `out` then receives what else there is to say.
+  // Imports into the graph of `out`, or with `body` into `root`; `out` then receives the other results.
   Importer(const proto::ModelProto& model, const ImportOptions& options, OnnxModel& out, const Scope& root,
            const OnnxBody* body = nullptr)
       : model_(model), options_(options), out_(out), root_(root), known_(root.graph(), RemediesFor(body)), body_(body) {
@@ -89,14 +89,14 @@ class Importer {
   std::map<std::tuple<std::string, std::string, std::string>, const proto::FunctionProto*> functions_;
   std::unordered_set<std::string> initialized_;
   WeightPlaces places_;
-  std::map<std::string, std::string> copies_;  // outputs of Identity, and what they are
-  // How all uses of an initializer want it stored; kModel where one wants it as the model has it.
+  std::map<std::string, std::string> copies_;  // output of an Identity → its input
+  // The layout that all uses of an initializer require; kModel if one requires the model's own.
   enum class Layout { kFilter, kMatrix, kModel };
   std::unordered_map<std::string, Layout> layouts_;
-  std::map<std::string, StoredWeight> stored_;  // weights in another order than the model's
-  std::unordered_set<std::string> made_;        // by AddInitializers, of nodes that copy
+  std::map<std::string, StoredWeight> stored_;  // weights whose layout differs from the model's
+  std::unordered_set<std::string> made_;        // made by AddInitializers for nodes that copy
   std::map<std::string, std::string> input_of_node_;
-  std::set<std::string> batches_;  // names that the model gives to the batch's size
+  std::set<std::string> batches_;  // the model's names for the batch size
   int nodes_ = 0;
   const OnnxBody* body_ = nullptr;
   ModelForm form_;

@@ -1,4 +1,4 @@
-// Known tensor values while a graph is still being built. Small integer tensors are known element by element
+// Tensor values that are known while a graph is still being built. Small integer tensors are known element by element
 // (engine/graph/symbolic_values.h). The engine computes other tensors that follow from constants and from those, so
 // that a folded value equals the value of a run.
 #pragma once
@@ -13,7 +13,7 @@
 
 namespace rivulet::onnx {
 
-// What errors tell the user to do where a size is open, and where an input's value is needed.
+// Advice in errors for an unknown size, and for a required value of an input.
 struct Remedies {
   std::string size, value;  // "; give its sizes with --shape"
 };
@@ -26,22 +26,22 @@ class KnownValues {
         symbols_([](Output output) -> const Shape& { return output.shape(); }, SymbolicValues::Sizes::kFollowOps) {}
 
   SymbolicValues& symbols() { return symbols_; }
-  // FAILED_PRECONDITION: it depends on a placeholder, which `needed` then names, on a size that is open, on a variable
-  // or on chance. RESOURCE_EXHAUSTED: it would take more than 256 MiB.
+  // Returns the value. FAILED_PRECONDITION: it depends on a placeholder, which is added to `needed`, an unknown size, a
+  // variable or random numbers. RESOURCE_EXHAUSTED: it would take more than 256 MiB.
   StatusOr<Tensor> Value(Output output);
-  // Whether it follows from constants and known sizes.
+  // Returns true if it follows from constants and known sizes.
   bool Knows(Output output);
-  // Why `element`, a symbol or an expression, is no number. Names what it depends on.
+  // Returns an error that explains why `element`, a symbol or expression, is not a number. Names its dependencies.
   Status Unknown(const Dimension& element);
 
-  // Placeholders whose values were asked for and not known.
+  // Placeholders whose values were required and unknown.
   const std::set<std::string>& needed() const { return needed_; }
 
  private:
   struct Cut {
-    std::vector<Output> known;  // where the walk back from a value ends, in small tensors that are known
+    std::vector<Output> known;  // small known tensors, where the search back from a value ends
     const Node* unknown = nullptr;
-    std::string open;  // the size that is not known, of a Shape
+    std::string open;  // the unknown size, for a Shape
   };
   Cut CutBefore(Output output);
   Status WhyUnknown(const Cut& cut);

@@ -8,12 +8,12 @@
 
 namespace rivulet::onnx {
 
-// Variables by the names they have in the graph. Metadata: "onnx.input.NAME", "onnx.output.NAME" and
-// "onnx.weight.NAME" give the tensor or variable of the graph for each name of the model, "onnx.perm.NAME" the order of
-// axes by which a weight that is stored otherwise becomes the model's.
+// Returns the variables by their names in the graph. Metadata: "onnx.input.NAME", "onnx.output.NAME" and
+// "onnx.weight.NAME" give the graph's tensor or variable for each name of the model. "onnx.perm.NAME" is the
+// permutation that converts a stored weight to the model's layout.
 StatusOr<std::string> WeightsToSafetensors(const OnnxModel& model);
 
-// Makes `folder` and writes FOLDER/graph.pb and FOLDER/model.safetensors, each atomically.
+// Creates `folder` and writes FOLDER/graph.pb and FOLDER/model.safetensors, each atomically.
 Status WriteModelFiles(const OnnxModel& model, const std::string& folder);
 
 }  // namespace rivulet::onnx

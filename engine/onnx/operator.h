@@ -1,4 +1,4 @@
-// Converter of an ONNX operator: a function that builds our ops for one node. Each family's file registers its
+// Converter of an ONNX operator: a function that builds Rivulet's ops for one node. Each family's file registers its
 // converters:
 //
 //   Status Relu(NodeContext& n) {
@@ -27,31 +27,31 @@ namespace rivulet::onnx {
 
 class KnownValues;  // engine/onnx/known_values.h
 
-// A weight that the graph stores in the engine's own layout: filters as [spatial…, in / groups, out], the matrix of a
-// dense layer as [in, out]. So no step transposes it.
+// A weight that the graph stores in the engine's layout: filters as [spatial…, in / groups, out], the matrix of a dense
+// layer as [in, out]. So no step transposes it.
 struct StoredWeight {
   Output stored;
-  std::vector<int64_t> perm;  // `stored` transposed by it is the model's
-  Output model = {};          // that, once somebody has asked for it
+  std::vector<int64_t> perm;  // `stored` transposed by this is the model's value
+  Output model = {};          // the model's value, once it was requested
 };
 
-// A model that is built for evaluation or for training, whatever form its file has, and what its nodes say of it.
+// Whether a model is built for evaluation or training, and results that its nodes report.
 struct ModelForm {
-  bool training = false;             // in: dropout drops, normalisations use the batch and move running statistics
-  bool differs = false;              // out: a node that training runs otherwise
-  std::vector<std::string> updates;  // out: nodes that a training step runs besides
+  bool training = false;             // in: dropout is active; normalisations use the batch, update running statistics
+  bool differs = false;              // out: true if a node differs in training
+  std::vector<std::string> updates;  // out: further nodes that a training step must run
 };
 
 class NodeContext {
  public:
-  // `inputs` holds an empty Output for each one left out, and for each one that `stored` (as long, or empty) has.
+  // `inputs` has an empty Output for each omitted input, and for each one in `stored` (as long, or empty).
   NodeContext(const proto::NodeProto& node, int64_t opset, const Builder& builder, std::vector<Output> inputs,
               KnownValues& known, std::vector<StoredWeight*> stored = {}, ModelForm* form = nullptr);
 
   const Builder& b() const { return builder_; }
   int64_t opset() const { return opset_; }
   std::string_view op_type() const { return node_.op_type(); }
-  // Of the builder. INVALID_ARGUMENT besides: an attribute of another kind than asked for, an input that is missing.
+  // The builder's status. INVALID_ARGUMENT also: an attribute of an unexpected kind, or a missing input.
   const Status& status() const { return builder_.status(); }
   Status Fail(Status status) const {
     builder_.Fail(std::move(status));
@@ -60,18 +60,18 @@ class NodeContext {
 
   int num_inputs() const { return static_cast<int>(inputs_.size()); }
   bool has_input(int i) const { return i < num_inputs() && (inputs_[static_cast<size_t>(i)] || stored(i) != nullptr); }
-  Output input(int i) const;           // must be there
-  Output optional_input(int i) const;  // empty when left out
-  // Whether the graph stores input i, a weight, in another order of axes than the model's.
+  Output input(int i) const;           // required
+  Output optional_input(int i) const;  // empty if omitted
+  // Returns true if input i is a weight that the graph stores in another layout than the model's.
   bool IsStored(int i) const { return stored(i) != nullptr; }
-  // Input i transposed by `perm`: a weight itself, where the graph stores it so.
+  // Returns input i transposed by `perm`. No node is added for a weight that the graph stores in this layout.
   Output Transposed(int i, const std::vector<int64_t>& perm) const;
   const std::vector<Output>& inputs() const { return inputs_; }
 
-  // Whether this node, which is another in training, is in its training form: as the caller of the importer wants it,
-  // else as the model says.
+  // Returns true if this node, which differs in training, is to be built in its training form: as the importer's caller
+  // requests, otherwise as the model says.
   bool Trains(bool model_says) const;
-  // A training step is built whose running statistics move: by AddUpdate of a node that does it.
+  // True if a training step is built that updates running statistics. A node for that is registered with AddUpdate.
   bool MovesStatistics() const { return form_ != nullptr && form_->training; }
   void AddUpdate(std::string node) const { form_->updates.push_back(std::move(node)); }
 
@@ -89,31 +89,31 @@ class NodeContext {
   std::vector<std::string> Strings(std::string_view name) const;
   StatusOr<Tensor> TensorAttr(std::string_view name) const;
   bool Flag(std::string_view name, bool otherwise) const { return Int(name, otherwise) != 0; }
-  // UNIMPLEMENTED, naming it, where the attribute is given: for what no converter reads.
+  // Returns UNIMPLEMENTED, naming the attribute, if it is set: for attributes that no converter supports.
   Status Refuse(std::string_view attr) const;
 
-  // The input's value, which must follow from constants and known shapes. FAILED_PRECONDITION: it depends on what is
-  // fed; those inputs are remembered, so that a caller who knows them can bind them.
+  // Returns the input's value, which must follow from constants and known shapes. FAILED_PRECONDITION: it depends on
+  // inputs of the model. Those inputs are recorded, so that the caller can set them as constants.
   StatusOr<Tensor> Value(int i) const;
   StatusOr<std::vector<int64_t>> IntValues(int i) const;  // of any integer type or bool, flattened
-  StatusOr<int64_t> IntValue(int i) const;                // of one element
+  StatusOr<int64_t> IntValue(int i) const;                // must have one element
   StatusOr<std::vector<double>> NumberValues(int i) const;
-  // As IntValues, but nullopt where the value is not known, and that is not remembered as a need.
+  // As IntValues, but nullopt if the value is unknown, and dependencies are not recorded.
   std::optional<std::vector<int64_t>> IntValuesIfKnown(int i) const;
-  // The elements of input i, a tensor of integers that follows from constants and from shapes: a number each, or an
-  // expression in sizes that are open. FAILED_PRECONDITION: an element depends on what is fed.
+  // Returns the elements of input i, an integer tensor that follows from constants and shapes. An element is a number,
+  // or an expression in unknown sizes. FAILED_PRECONDITION: an element depends on inputs of the model.
   StatusOr<std::vector<Dimension>> IntElements(int i) const;
-  // Element `at` of input i, a vector of integers, as an int64 scalar of the graph.
+  // Returns element `at` of input i, a vector of integers, as an int64 scalar of the graph.
   Output Element(int i, const std::vector<Dimension>& elements, size_t at) const;
-  // The sizes of input i: numbers, and expressions where they are open. FAILED_PRECONDITION: its rank is unknown.
+  // Returns the sizes of input i: numbers, or expressions if unknown. FAILED_PRECONDITION: its rank is unknown.
   StatusOr<std::vector<Dimension>> Sizes(int i) const;
 
-  // Input i's rank, and its shape. FAILED_PRECONDITION: unknown here.
+  // Return input i's rank, and its shape. FAILED_PRECONDITION: unknown here.
   StatusOr<int> Rank(int i) const;
   StatusOr<Shape> KnownShape(int i) const;
-  // `axis` in [-rank, rank) as [0, rank).
+  // Returns `axis`, in [-rank, rank), as an index in [0, rank).
   StatusOr<int> Axis(int64_t axis, int rank) const;
-  StatusOr<std::vector<int64_t>> Axes(std::vector<int64_t> axes, int rank) const;  // each once, sorted
+  StatusOr<std::vector<int64_t>> Axes(std::vector<int64_t> axes, int rank) const;  // without duplicates, sorted
 
  private:
   const proto::AttributeProto* Find(std::string_view name, int kind = 0) const;
@@ -141,7 +141,7 @@ struct Operator {
 class OperatorRegistry {
  public:
   static OperatorRegistry& Global();
-  // A second registration of a name stops the program.
+  // Registers an operator. The program aborts if a name is registered twice.
   void Register(Operator op);
   const Operator* Find(std::string_view domain, std::string_view name) const;  // "ai.onnx" is ""
   std::vector<const Operator*> All() const;                                    // by domain and name
@@ -158,7 +158,7 @@ struct OperatorRegistration {
 };
 }  // namespace internal
 
-// The converter may be a lambda, with commas in it.
+// The converter may be a lambda that contains commas.
 #define RIVULET_ONNX(name, ...) RIVULET_ONNX_IN("", name, __VA_ARGS__)
 #define RIVULET_ONNX_IN(domain, name, ...) RIVULET_ONNX_IMPL_(__COUNTER__, domain, name, __VA_ARGS__)
 #define RIVULET_ONNX_IMPL_(counter, domain, name, ...) RIVULET_ONNX_IMPL2_(counter, domain, name, __VA_ARGS__)

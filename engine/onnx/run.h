@@ -1,4 +1,4 @@
-// One bounded run of a foreign graph: models and test cases come from outside.
+// One run of a foreign graph with bounded memory, for models and test cases from outside.
 #pragma once
 
 #include <string>
@@ -12,13 +12,13 @@
 namespace rivulet::onnx {
 
 struct RunLimits {
-  size_t bytes = size_t{1} << 30;  // of the arena, the constants and the results together
+  size_t bytes = size_t{1} << 30;  // total of arena, constants and results
 };
 
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
-// `feeds` by tensor name; `variables` hold the value of each variable that the fetches need. RESOURCE_EXHAUSTED: more
-// memory than `limits` allow; others as CompileProgram and Instance::Run.
+// Runs the graph. `feeds` are by tensor name; `variables` hold the value of each variable that the fetches need.
+// RESOURCE_EXHAUSTED: more memory than `limits` allow; others as CompileProgram and Instance::Run.
 StatusOr<std::vector<Tensor>> RunOnce(const Graph& graph, const NamedTensors& feeds,
                                       const std::vector<std::string>& fetches, const NamedTensors& variables = {},
                                       const KernelPolicy& kernels = {}, const RunLimits& limits = {});

@@ -1,4 +1,4 @@
-// Training form of a foreign ONNX model: its scores under a loss of the engine.
+// Training form of a foreign ONNX model: its scores with a loss of the engine.
 #pragma once
 
 #include <string>
@@ -12,27 +12,27 @@
 namespace rivulet::onnx {
 
 struct TrainableOptions {
-  // Of one example; empty: the model's own, an image of [1, 3 or 4 channels, height, width] as [height, width,
-  // channels].
+  // Shape of one example. Empty: the model's own; an image of [1, 3 or 4 channels, height, width] becomes [height,
+  // width, channels].
   std::vector<int64_t> input;
   FeatureEncoding encoding = FeatureEncoding::kUint8;
-  // In the place of both: each input of a model of several, by its name there, in any order; of one if need be.
+  // Replaces both for models with several inputs: each input by its name in the model, in any order. Or for one.
   std::vector<InputSpec> inputs;
   TargetKind target = TargetKind::kClass;             // as ClassifierOptions
   std::string loss = "sparse_softmax_cross_entropy";  // as ClassifierOptions
   SettingValues loss_settings = {};                   // as ClassifierOptions
   std::vector<std::string> metrics = {};              // as ClassifierOptions
-  std::string folder;                                 // where the model's external data lie
+  std::string folder;                                 // the folder with the model's external data
   std::vector<std::string> trainable;                 // as ImportOptions
 };
 
-// The model, whose first output is what ModelBody gives, such as a score per class [batch, classes]; a
-// Softmax that gives it is left out. Initializers of a floating type are variables of their own names whose first
-// values are the model's, the running statistics of batch normalisations in the segment "shared". In the training graph
-// BatchNormalization is over the batch and Dropout drops. An image of examples [height, width, channels] is transposed
-// for a model of [channels, height, width]; examples of as many values in another shape are reshaped.
-// Errors as ImportOnnx and Classifier. INVALID_ARGUMENT besides: other inputs than the model has, an input that
-// examples of the given shape do not fit.
+// Makes a model whose body is the ONNX model. Its first output is that of ModelBody, such as a score per class [batch,
+// classes]; a final Softmax is removed. Floating initializers become variables with the same names and the model's
+// values as initial values; running statistics of batch normalisations are in the segment "shared". In the training
+// graph BatchNormalization uses the batch and Dropout is active. Examples [height, width, channels] are transposed for
+// a model of [channels, height, width]; examples of another shape with as many values are reshaped. Errors as
+// ImportOnnx and Classifier. INVALID_ARGUMENT also: inputs that the model lacks, or that do not fit examples of the
+// given shape.
 StatusOr<ModelDef> ModelFromOnnx(std::string_view bytes, const TrainableOptions& options);
 
 }  // namespace rivulet::onnx

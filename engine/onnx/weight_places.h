@@ -2,8 +2,8 @@
 // such as masks and tables of positions.
 //
 // A weight is an initializer in a weight's place, such as input 1 of a Conv, directly or through operators that only
-// rearrange it. If the model names its parameters (metadata "rivulet.parameters", written by rivulet.torch), these
-// names decide instead. The caller's patterns overrule both.
+// rearrange it. If the model lists its parameters (metadata "rivulet.parameters", written by rivulet.torch), this list
+// applies instead. The caller's patterns override both.
 #pragma once
 
 #include <map>
@@ -27,23 +27,23 @@ struct Placed {
 
 class WeightPlaces {
  public:
-  // `trainable`: names of initializers, with `*` for any characters, that are weights whatever else is said.
-  // INVALID_ARGUMENT: the metadata name no list of parameters.
+  // `trainable`: patterns of initializers that are weights regardless of other evidence; `*` matches any characters.
+  // INVALID_ARGUMENT: the metadata is not a list of parameters.
   static StatusOr<WeightPlaces> Find(const proto::ModelProto& model, const std::vector<std::string>& trainable);
 
-  // Of the initializer `name`, or of what an Identity makes of one: exporters that merge equal initializers give each
-  // its name so.
+  // Returns the role of the initializer `name`, also if it reaches its uses through an Identity: exporters that merge
+  // equal initializers keep their names in this way.
   Placed Of(const std::string& name) const;
-  // Whether the model names its parameters, and `name` among them.
+  // Returns true if the model lists its parameters. The list need not contain every initializer.
   bool NamesParameters() const { return names_parameters_; }
   bool IsNamed(const std::string& name) const { return parameters_.contains(name); }
-  // Whether an initializer of this name is one that an exporter computed.
+  // Returns true if an exporter computed an initializer of this name.
   static bool IsMade(std::string_view name);
-  // Whether the caller's patterns name it.
+  // Returns true if one of the caller's patterns matches the name.
   bool Overruled(const std::string& name) const;
-  // Nodes of different places that take it as their scale or offset.
+  // Returns the normalisation nodes that use the initializer.
   std::vector<std::string> Normalisations(const std::string& name) const;
-  // The row of an embedding that is never trained (torch's padding_idx), by the table's name: "rivulet.padding_rows".
+  // The row of an embedding that is never trained (torch's padding_idx), by table name: "rivulet.padding_rows".
   const std::map<std::string, int64_t>& padding_rows() const { return padding_rows_; }
 
  private:
@@ -54,7 +54,7 @@ class WeightPlaces {
   const Use* WeightUse(const std::string& value, int depth) const;
 
   std::multimap<std::string, Use> uses_;
-  std::set<std::string> functions_;  // the model's own, by name: any input of theirs may be a weight's place
+  std::set<std::string> functions_;  // the model's functions, by name: any of their inputs may be a weight's place
   std::set<std::string> parameters_;
   bool names_parameters_ = false;
   std::map<std::string, int64_t> padding_rows_;

@@ -12,10 +12,10 @@ namespace rivulet {
 
 struct DiagonalBand {
   int64_t lower = 0, upper = 0;   // diagonals lower to upper, both included
-  int64_t rows = 0, columns = 0;  // of the matrix
+  int64_t rows = 0, columns = 0;  // sizes of the matrix
 
-  // `k`: one diagonal, or the first and the last. INVALID_ARGUMENT: another number of entries, an empty band, or a
-  // diagonal that no tensor could have.
+  // Makes a band from `k`: one diagonal, or the first and the last. INVALID_ARGUMENT: a wrong number of entries, an
+  // empty band, or a diagonal that is impossible for any tensor.
   static StatusOr<DiagonalBand> Of(std::span<const int64_t> k) {
     if (k.size() != 1 && k.size() != 2) return InvalidArgument("k must be one or two integers, not {}", k.size());
     DiagonalBand band;
@@ -26,7 +26,7 @@ struct DiagonalBand {
       return InvalidArgument("the diagonals {} to {} are no band of a matrix", band.lower, band.upper);
     return band;
   }
-  // INVALID_ARGUMENT: a diagonal outside the matrix.
+  // Checks the band. INVALID_ARGUMENT: a diagonal outside the matrix.
   Status Check() const {
     const auto inside = [&](int64_t d) { return d == 0 || (d > -rows && d < columns); };
     if (inside(lower) && inside(upper)) return absl::OkStatus();
@@ -40,8 +40,8 @@ struct DiagonalBand {
   int64_t LongestLength() const {
     return std::max<int64_t>(0, std::min(rows + std::min<int64_t>(upper, 0), columns - std::max<int64_t>(lower, 0)));
   }
-  // Where diagonal d begins among LongestLength places. align: 'RIGHT_LEFT' puts those above the main diagonal to the
-  // right and those below to the left.
+  // Returns the start of diagonal d within a row of LongestLength elements. With `align` 'RIGHT_LEFT', diagonals above
+  // the main diagonal are aligned to the right and those below to the left.
   int64_t Offset(int64_t d, std::string_view align) const {
     const bool above_left = align.starts_with("LEFT"), below_left = align.ends_with("LEFT");
     const bool left = (d >= 0 && above_left) || (d <= 0 && below_left);

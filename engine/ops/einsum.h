@@ -13,29 +13,29 @@
 namespace rivulet {
 
 struct EinsumEquation {
-  static constexpr char kEllipsis = '.';  // in the strings below, for "..."
+  static constexpr char kEllipsis = '.';  // represents "..." in the strings below
   std::vector<std::string> inputs;
   std::string output;
 
-  // INVALID_ARGUMENT: a character that is no letter, more than one "..." in a term, another number of terms than
-  // `operands`, an output label that no operand has, or an output with "..." where no operand has one.
+  // Parses an equation. INVALID_ARGUMENT: a character that is not a letter, several "..." in a term, a number of terms
+  // other than `operands`, an output label that no operand has, or "..." only in the output.
   static StatusOr<EinsumEquation> Parse(std::string_view equation, size_t operands);
 
-  // The terms joined again, with "..." and "->".
+  // Joins the terms again, with "..." and "->".
   std::string ToString() const;
 };
 
-// Each axis of every operand and of the output as a label: the letters, and one label from 256 on for each axis that
-// "..." stands for, the last of them being 256. `sizes[label]` is its size, unknown (-1) where no operand tells it; an
-// axis of an operand that is repeated to it has size 1 there.
+// The axes of every operand and of the output as labels: the letters, and labels from 256 on for the axes of "...", of
+// which the last one is 256. `sizes[label]` is the label's size, unknown (-1) if no operand determines it. An operand's
+// axis that is broadcast to that size has size 1 in the operand.
 struct EinsumLabels {
   std::vector<std::vector<int>> inputs;
   std::vector<int> output;
   std::vector<int64_t> sizes;  // by label
 };
 
-// The operands' ranks are known. INVALID_ARGUMENT: more or fewer axes than labels, or sizes of one label that differ
-// (those of "..." may be broadcast).
+// Resolves the labels. The operands' ranks must be known. INVALID_ARGUMENT: the number of axes differs from that of
+// labels, or sizes of one label differ (those of "..." may be broadcast).
 StatusOr<EinsumLabels> ResolveEinsum(const EinsumEquation& equation, const std::vector<Shape>& shapes);
 
 }  // namespace rivulet

@@ -1,5 +1,5 @@
-// Gradients of matrix factorisations, in the formulas of TensorFlow. Where eigenvalues or singular values coincide, the
-// vectors are free to turn, and a gradient that reaches them has no meaning; that of the values alone has.
+// Gradients of matrix factorisations, with TensorFlow's formulas. If eigenvalues or singular values coincide, their
+// vectors are not unique: gradients through the vectors are then meaningless, those through the values are not.
 #pragma once
 
 #include "engine/gradients/gradients.h"
@@ -7,10 +7,10 @@
 namespace rivulet {
 
 Status CholeskyGradient(GradientContext& g);
-// UNIMPLEMENTED: unknown sizes of the matrix, or more rows than columns with full_matrices.
+// UNIMPLEMENTED: unknown matrix sizes, or more rows than columns with full_matrices.
 Status QrGradient(GradientContext& g);
 Status EighGradient(GradientContext& g);
-// UNIMPLEMENTED: unknown sizes of the matrix, or full_matrices with sizes that differ by more than one.
+// UNIMPLEMENTED: unknown matrix sizes, or full_matrices with sizes that differ by more than one.
 Status SvdGradient(GradientContext& g);
 
 }  // namespace rivulet

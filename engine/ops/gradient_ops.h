@@ -1,4 +1,4 @@
-// Building blocks of gradient functions. Errors stick, as in Scope: after the first one every call returns an empty
+// Building blocks of gradient functions. Errors are kept, as in Scope: after the first one every call returns an empty
 // Output, and status() returns the error.
 //
 //   Status MulGradient(GradientContext& g) {
@@ -9,7 +9,7 @@
 //   }
 //
 // Shapes that are unknown when the gradient is built (the batch) are computed in the graph, with Shape and
-// BroadcastGradientArgs. A compiled program knows all shapes, so these nodes become constants there.
+// BroadcastGradientArgs. A compiled program knows all shapes, so there these nodes become constants.
 #pragma once
 
 #include <optional>
@@ -24,7 +24,7 @@ class GradientOps {
   explicit GradientOps(GradientContext& context) : scope_(context.scope()) {}
   const Status& status() const { return scope_.status(); }
 
-  // Adds `op` and returns its first output; empty when an input is.
+  // Adds `op` and returns its first output; empty if an input is empty.
   Output Op(std::string_view op, std::vector<Output> inputs, AttrMap attrs = {});
   Node* AddNode(std::string_view op, std::vector<Output> inputs, AttrMap attrs = {});
 
@@ -40,15 +40,15 @@ class GradientOps {
   Output Scale(Output a, double factor);     // a · factor
   Output Ints(std::vector<int64_t> values);  // an int32 vector
   Output Int(int64_t value);                 // an int32 scalar
-  Output AsInt32(Output integers);           // an int32 tensor of any integer one
+  Output AsInt32(Output integers);           // an int32 tensor from any integer tensor
 
-  // The shape of `x` as an int32 vector: a constant where it is known.
+  // Returns the shape of `x` as an int32 vector; a constant if it is known.
   Output ShapeOf(Output x);
-  // `value` in the shape of `x`, which has as many elements.
+  // Returns `value` reshaped to the shape of `x`, which must have as many elements.
   Output ReshapeLike(Output value, Output x);
   // Sums `gradient` over the axes along which `x` was broadcast to gradient's shape; the result has x's shape.
   Output SumTo(Output gradient, Output x);
-  // `value`, which is `x` reduced over `axes` without keep_dims, with 1 in the place of each reduced axis.
+  // Reshapes `value`, which is `x` reduced over `axes` without keep_dims, so that each reduced axis has size 1.
   Output KeepDims(Output value, Output x, Output axes);
   Output Sum(Output x, Output axes, bool keep_dims);
   Output BroadcastLike(Output value, Output x);
@@ -57,12 +57,12 @@ class GradientOps {
   Scope scope_;
 };
 
-// The value of a Const node as int64s; nullopt for other nodes, and other types.
+// Returns the value of an integer Const node as int64s; nullopt for other nodes and types.
 std::optional<std::vector<int64_t>> ConstantIntegers(Output output);
 
-// For ops that are constant almost everywhere, and for those that hold the gradient back: no input gets a gradient.
+// Sets no gradient. For ops that are constant almost everywhere, and for ops that stop the gradient.
 Status NoGradient(GradientContext& g);
-// The one output's gradient is the gradient of input 0.
+// Passes the gradient of output 0 to input 0.
 Status PassGradient(GradientContext& g);
 
 }  // namespace rivulet

@@ -5,14 +5,14 @@
 
 namespace rivulet {
 
-// Output 0 has the shape that input 0 says.
+// Output 0 has the shape given by the values of input 0.
 inline Status RandomShape(InferenceContext& c) {
   RIVULET_ASSIGN_OR_RETURN(Shape shape, ShapeFromInput(c, 0));
   c.set_output(0, std::move(shape));
   return absl::OkStatus();
 }
 
-// num_samples (input 1) classes for each row of logits (input 0).
+// num_samples (input 1) classes are drawn for each row of logits (input 0).
 inline Status MultinomialShape(InferenceContext& c) {
   RIVULET_ASSIGN_OR_RETURN(const Shape logits, c.WithRank(0, 2));
   RIVULET_RETURN_IF_ERROR(CheckScalars(c, {1}));

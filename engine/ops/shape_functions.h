@@ -9,7 +9,7 @@
 
 #include "engine/graph/op.h"
 
-// The element types that ops which only move elements have: all that a tensor can hold, strings as their numbers.
+// All element types that a tensor can hold, for ops that only move elements; strings are moved as numbers.
 #define RIVULET_ANY_TYPE \
   "{half, bfloat16, float, double, int8, int16, int32, int64, uint8, uint16, uint32, uint64, bool, string}"
 
@@ -19,30 +19,30 @@ namespace rivulet {
 ShapeFn SameAsInput(int input);
 // Every output is a scalar.
 Status ScalarShape(InferenceContext& c);
-// Output 0 is inputs 0 and 1 broadcast together, as NumPy does.
+// Output 0 has the shape of inputs 0 and 1 after NumPy broadcasting.
 Status BroadcastShape(InferenceContext& c);
 // All inputs and output 0 have one shape.
 Status AllSameShape(InferenceContext& c);
-// Each of `inputs` is a scalar, as far as its shape is known.
+// Fails if one of `inputs` is known not to be a scalar.
 Status CheckScalars(const InferenceContext& c, std::initializer_list<int> inputs);
-// Ops without outputs, or whose outputs need no words.
+// For ops without outputs, or with outputs whose shape needs no inference.
 Status NoOutputs(InferenceContext& c);
 
-// The integers (int32 or int64) of input `i`, a scalar or vector, where its value is known now.
+// Returns the integers (int32 or int64) of input `i`, a scalar or vector, if its value is known now.
 StatusOr<std::optional<std::vector<int64_t>>> KnownIntegers(const InferenceContext& c, int i);
-// The one integer of input `i`, likewise.
+// Returns the single integer of input `i`, likewise.
 StatusOr<std::optional<int64_t>> KnownInteger(const InferenceContext& c, int i);
-// The shape that input `i`, a vector of sizes, describes: as far as its values, or only its length, are known now.
-// `allow_minus_one`: a size of -1 stays unknown, and is an error otherwise.
+// Returns the shape described by input `i`, a vector of sizes, as far as its values, or only its length, are known now.
+// `allow_minus_one`: a size of -1 means unknown; otherwise it is an error.
 StatusOr<Shape> ShapeFromInput(const InferenceContext& c, int i, bool allow_minus_one = false);
 
-// An optional operand that is left out is an empty vector.
+// Returns true for an omitted optional operand, which is represented by an empty vector.
 bool IsLeftOut(const Shape& shape);
 
-// `axis` in [-rank, rank) as [0, rank). `what` names it in the error.
+// Returns `axis`, in [-rank, rank), as an index in [0, rank). Errors call the axis `what`.
 StatusOr<int> NormalizeAxis(int64_t axis, int rank, std::string_view what = "axis");
 
-// Sizes that stay within 2^40, unknown when one of them is.
+// Adds or multiplies sizes. Fails beyond 2^40; the result is unknown if an operand is.
 StatusOr<int64_t> AddDims(int64_t a, int64_t b);
 StatusOr<int64_t> MultiplyDims(int64_t a, int64_t b);
 

@@ -1,4 +1,4 @@
-// Ranges that StridedSlice takes from each axis, resolved from begin, end, strides and its five masks, as TensorFlow
+// Ranges that StridedSlice selects from each axis, resolved from begin, end, strides and its five masks, as TensorFlow
 // defines them. Shared by the shape functions and kernels of StridedSlice and StridedSliceGrad.
 #pragma once
 
@@ -11,13 +11,13 @@
 namespace rivulet {
 
 struct StridedSliceGeometry {
-  // Per axis of the input: first element, step, and number of elements taken (unknown where the axis is).
+  // Per axis of the input: first element, step, and number of selected elements (unknown if the axis is).
   std::vector<int64_t> begin, stride, size;
   Shape output;  // with new axes inserted and shrunk ones removed
 };
 
-// `input` has known rank. INVALID_ARGUMENT: lengths that differ, more entries than axes, a stride of 0, more than one
-// ellipsis, a shrunk axis whose index is out of range.
+// `input` has known rank. INVALID_ARGUMENT: different lengths, more entries than axes, a stride of 0, several ellipses,
+// or an index out of range for a shrunk axis.
 StatusOr<StridedSliceGeometry> ResolveStridedSlice(const AttrMap& attrs, const Shape& input,
                                                    std::span<const int64_t> begin, std::span<const int64_t> end,
                                                    std::span<const int64_t> strides);

@@ -3,7 +3,7 @@
 
 #include "engine/ops/gradient_ops.h"
 
-// Defines a gradient function. The gradient of input x is `expression`, of x, output y and y's gradient dy.
+// Defines a gradient function. The gradient of input x is `expression`, which may use x, output y and its gradient dy.
 #define RIVULET_UNARY_GRADIENT(function, expression)                              \
   Status function(GradientContext& g) {                                           \
     GradientOps ops(g);                                                           \

@@ -15,14 +15,14 @@ struct VolumeWindow {
   int spatial_axis(int i) const { return (channels_first ? 2 : 1) + i; }
 };
 
-// Attributes strides, padding (SAME or VALID), data_format, dilations; `volume` of rank 5 (spatial sizes may be
-// unknown), `window` the three sizes of the window. INVALID_ARGUMENT as MakeWindowAxis.
+// Uses the attributes strides, padding (SAME or VALID), data_format, dilations. `volume` has rank 5 (spatial sizes may
+// be unknown); `window` has the window's three sizes. INVALID_ARGUMENT as MakeWindowAxis.
 StatusOr<VolumeWindow> MakeVolumeWindow(const AttrMap& attrs, const Shape& volume,
                                         const std::array<int64_t, 3>& window);
-// The same with the window from attribute ksize.
+// The same with the window sizes from the attribute ksize.
 StatusOr<VolumeWindow> PoolVolumeWindow(const AttrMap& attrs, const Shape& volume);
 
-// `volume` with the window's output in the place of its spatial sizes, and `channels`.
+// Returns the shape of `volume` with the window's output sizes as spatial sizes, and with `channels`.
 Shape VolumeOutput(const VolumeWindow& window, const Shape& volume, int64_t channels);
 
 }  // namespace rivulet

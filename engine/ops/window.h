@@ -1,5 +1,5 @@
-// The geometry of a window that slides over an image: strides, dilations and padding as TensorFlow's convolutions and
-// pools have them. Shared by their shape functions and their kernels.
+// The geometry of a window that slides over an image: strides, dilations and padding as in TensorFlow's convolutions
+// and pools. Shared by their shape functions and their kernels.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@
 
 namespace rivulet {
 
-// One spatial axis.
+// A window along one spatial axis.
 struct WindowAxis {
   int64_t input = 0;
   int64_t output = 0;
-  int64_t window = 1;  // size of the filter, undilated
+  int64_t window = 1;  // size of the filter without dilation
   int64_t stride = 1;
   int64_t dilation = 1;
   int64_t pad_before = 0;
@@ -30,9 +30,9 @@ struct ImageLayout {
   static StatusOr<ImageLayout> Parse(std::string_view data_format);
 };
 
-// Output size and padding along one axis. `input` may be unknown (-1): then so is the output, and with SAME the padding
-// is 0. `padding`: "SAME", "VALID", or "EXPLICIT" with pad_before and pad_after as given. INVALID_ARGUMENT: a stride,
-// dilation or window below 1, or a window larger than the padded input.
+// Computes output size and padding along one axis. If `input` is unknown (-1), so is the output, and the padding for
+// SAME is 0. `padding` is "SAME", "VALID", or "EXPLICIT" with the given pad_before and pad_after. INVALID_ARGUMENT: a
+// stride, dilation or window below 1, or a window larger than the padded input.
 StatusOr<WindowAxis> MakeWindowAxis(std::string_view name, int64_t input, int64_t window, int64_t stride,
                                     int64_t dilation, std::string_view padding, int64_t pad_before = 0,
                                     int64_t pad_after = 0);
@@ -42,23 +42,23 @@ struct ImageWindow {
   WindowAxis height, width;
 };
 
-// The window of a convolution: attributes strides, padding, explicit_paddings, data_format, dilations; the image's
-// shape of rank 4 (spatial sizes may be unknown) and the filter's [height, width, in, out].
+// Returns the window of a convolution from the attributes strides, padding, explicit_paddings, data_format, dilations.
+// The image has rank 4 (spatial sizes may be unknown); the filter is [height, width, in, out].
 StatusOr<ImageWindow> ConvolutionWindow(const AttrMap& attrs, const Shape& image, const Shape& filter);
-// The window of a pool: attributes ksize, strides, padding, data_format and explicit_paddings; where TensorFlow's op
-// has none of the latter, _explicit_paddings. Of our own, too, where they are given: _dilations (as strides), and
-// _ceil_mode: a last window that does not fit wholly into the padded image counts, where it does not begin beyond the
+// Returns the window of a pool from the attributes ksize, strides, padding, data_format and explicit_paddings, or
+// _explicit_paddings if TensorFlow's op lacks the former. Rivulet's additional attributes: _dilations (in the format of
+// strides), and _ceil_mode, with which a last window counts that exceeds the padded image but does not begin beyond the
 // image.
 StatusOr<ImageWindow> PoolWindow(const AttrMap& attrs, const Shape& image);
 
-// What follows a fused convolution, in this order.
+// The ops that follow a fused convolution, in this order.
 struct FusedOps {
   enum class Activation { kNone, kRelu, kRelu6 };
   bool bias = false;
   Activation activation = Activation::kNone;
   bool any() const { return bias || activation != Activation::kNone; }
 };
-// Attribute fused_ops. UNIMPLEMENTED for what is none of BiasAdd, Relu and Relu6, or in another order.
+// Reads the attribute fused_ops. UNIMPLEMENTED: ops other than BiasAdd, Relu and Relu6, or another order.
 StatusOr<FusedOps> FusedOpsOf(const AttrMap& attrs);
 
 }  // namespace rivulet

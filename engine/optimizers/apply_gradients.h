@@ -11,11 +11,11 @@
 namespace rivulet {
 
 // Adds the nodes that move each variable (a VarHandleOp's output) against its gradient. Slots are variables
-// "<variable>/<slot>" of segment "slot", and the decayed betas of Adam and its kin "beta1_power" and "beta2_power"; the
-// target `init`, which is added where the graph has none, gives them their first values. Returns a NoOp that runs after
-// all updates; an update runs after every read of its variable that some gradient depends on, because it waits for all
-// gradients. INVALID_ARGUMENT: sizes differ, a variable of another type or shape than its gradient, what
-// Optimizer::Create refuses.
+// "<variable>/<slot>" of segment "slot". The decayed betas of Adam and related optimisers are "beta1_power" and
+// "beta2_power". The target `init`, added if missing, sets their initial values. Returns a NoOp that runs after all
+// updates. Every update waits for all gradients, so it runs after all reads of its variable that a gradient needs.
+// INVALID_ARGUMENT: lists of different lengths, a variable's type or shape that differs from its gradient's, or a spec
+// that Optimizer::Create refuses.
 StatusOr<Node*> ApplyGradients(const Scope& scope, const OptimizerSpec& spec, std::span<const Output> variables,
                                std::span<const Output> gradients);
 

@@ -26,13 +26,13 @@
 
 namespace rivulet {
 
-// A variable as large as the one that is optimised, and its first value.
+// A variable with the shape of the optimised one, and its initial value.
 struct OptimizerSlot {
   std::string name;
   double initial = 0;
 };
 
-// Where updates of variables of one type are added, and the scalars that they share.
+// The place to which updates of variables of one type are added, with their shared scalars.
 class UpdateScope {
  public:
   UpdateScope(const Scope& scope, const Settings& settings, DType dtype, Output learning_rate, Output beta1_power,
@@ -47,14 +47,14 @@ class UpdateScope {
   const Scope& scope() const { return scope_; }
   const Settings& settings() const { return settings_; }  // of the optimiser
   Output learning_rate() const { return learning_rate_; }
-  // float64 scalars, beta^t in step t = 1, 2, …, of a kind that corrects its bias.
+  // float64 scalars, beta^t in step t = 1, 2, …, for kinds that correct their bias.
   Output beta1_power() const { return beta1_power_; }
   Output beta2_power() const { return beta2_power_; }
 
-  // A setting, and a number that is known now, as constants of the variables' type.
+  // A setting, or a number known at construction, as constants of the variables' type.
   Output Scalar(std::string_view setting) const { return Constant(settings_.number(setting), setting); }
   Output Constant(double value, std::string_view name) const;
-  // A float64 scalar from and to the variables' type.
+  // Converts a scalar of the variables' type to float64, or back.
   Output Widened(Output value) const;
   Output Narrowed(Output value) const;
 
@@ -65,39 +65,39 @@ class UpdateScope {
   Output learning_rate_, beta1_power_, beta2_power_;
 };
 
-// One variable to be moved.
+// The update of one variable.
 struct VariableUpdate {
   const Scope& scope;
   Output variable;                // a handle
-  std::span<const Output> slots;  // handles, as the kind has them
+  std::span<const Output> slots;  // handles, in the kind's order
   Output gradient;
   std::string_view name;  // of the node
 
-  // The node of `op`, whose inputs are variable, slots and `rest`.
+  // Adds a node of `op` with the inputs variable, slots and `rest`.
   Node* Apply(std::string_view op, std::initializer_list<Output> rest, AttrMap attrs = {}) const;
 };
-// The node that changes a variable and its slots.
+// Adds the node that changes a variable and its slots.
 using UpdateVariable = std::function<Node*(const VariableUpdate& update)>;
 
 struct OptimizerKind {
   std::string name;
   std::string doc;                     // completes "`name`: …" in a reference: "PyTorch's Adam"
-  std::vector<Setting> settings = {};  // beside learning_rate and weight_decay, which every kind has
-  double weight_decay = 0;             // unless given
-  // Whether its own updates decay weights. Otherwise weight_decay · variable is added to the gradient.
+  std::vector<Setting> settings = {};  // besides learning_rate and weight_decay, which every kind has
+  double weight_decay = 0;             // default value
+  // True if its updates decay weights themselves. Otherwise weight_decay · variable is added to the gradient.
   bool decays_itself = false;
-  // Whether it has the settings beta1 and beta2, and its updates need their powers.
+  // True if it has the settings beta1 and beta2, and its updates need their powers.
   bool corrects_bias = false;
-  // Null: it has none.
+  // Null: it has no slots.
   std::vector<OptimizerSlot> (*slots)(const Settings& settings) = nullptr;
-  // Adds shared scalars to the scope. The result adds one update, and outlives neither scope nor settings.
+  // Adds shared scalars to the scope. The result adds one update; scope and settings must outlive it.
   UpdateVariable (*updates)(const UpdateScope& scope) = nullptr;
 };
 
-// NOT_FOUND names the nearest.
+// Finds a kind by name. NOT_FOUND names the nearest.
 StatusOr<const OptimizerKind*> FindOptimizer(std::string_view name);
 
-// A check fails where two have one name.
+// Registers a kind. A check fails if two have the same name.
 struct OptimizerRegistration {
   explicit OptimizerRegistration(OptimizerKind kind);
 };

@@ -10,12 +10,12 @@
 
 namespace rivulet {
 
-// Every element within [-limit, limit]. INVALID_ARGUMENT: a limit that is not positive.
+// Clips every element to [-limit, limit]. INVALID_ARGUMENT: a limit that is not positive.
 std::vector<Output> ClipGradientsByValue(const Scope& scope, std::span<const Output> gradients, double limit);
 
-// All gradients times clip_norm / max(norm, clip_norm), norm being the length of all of them as one vector: as
-// tf.clip_by_global_norm and, but for its 1e-6, torch.nn.utils.clip_grad_norm_. INVALID_ARGUMENT: a norm that is not
-// positive, gradients of several types.
+// Multiplies all gradients by clip_norm / max(norm, clip_norm); norm is the length of their concatenation. Equals
+// tf.clip_by_global_norm and, except for its 1e-6, torch.nn.utils.clip_grad_norm_. INVALID_ARGUMENT: a norm that is not
+// positive, or gradients of several types.
 std::vector<Output> ClipGradientsByNorm(const Scope& scope, std::span<const Output> gradients, double clip_norm);
 
 }  // namespace rivulet

@@ -7,10 +7,10 @@
 
 namespace rivulet {
 
-// Builds one: placeholders "tokens" and "label" (int64 [?, length], numbers below `vocabulary`), `body` from tokens to
-// logits [batch, length, vocabulary], "loss" (mean sparse softmax cross-entropy) and "accuracy". Positions whose label
-// is `padding` count in neither. The body's layers must not differ between training and evaluation. `metrics` beside
-// "accuracy" are of the same positions: "exact_match" and "perplexity".
+// Builds a model with the placeholders "tokens" and "label" (int64 [?, length], numbers below `vocabulary`). `body`
+// maps tokens to logits [batch, length, vocabulary]. The outputs are "loss" (mean sparse softmax cross-entropy) and
+// "accuracy". Positions with label `padding` count in neither. The body's layers must be the same in training and
+// evaluation. `metrics` besides "accuracy" use the same positions: "exact_match" and "perplexity".
 StatusOr<ModelDef> NextTokenModel(int64_t vocabulary, int64_t length, int64_t padding, const ModelBody& body,
                                   std::span<const std::string> metrics = {});
 

@@ -1,4 +1,4 @@
-// The presets one by one. A preset is a function in a file, a line here and a line in presets.cc.
+// Declarations of all presets. A preset is a function in a file, a line here and a line in presets.cc.
 #pragma once
 
 #include "engine/base/status.h"

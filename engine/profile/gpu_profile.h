@@ -1,5 +1,5 @@
-// Profile and trace of a program's steps on a device, from its activity records (engine/gpu/gpu_activity.h) by the
-// labels that instructions set.
+// Profile and trace of a program's steps on a device. They are made from its activity records
+// (engine/gpu/gpu_activity.h) with the labels set by instructions.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@
 
 namespace rivulet {
 
-// Of activities whose labels are `first_label` + the index of an instruction (GpuBindings::first_label): a row for each
-// instruction that did something, with the kernels that it launched, the work of all `lanes` and the device's time.
-// What bears no such label (copies of inputs) is left out. The steps' wall-clock times are the caller's to give.
+// Makes a profile of activities with labels `first_label` + index of an instruction (GpuBindings::first_label). Each
+// instruction with activities gets a row: its kernels, the work of all `lanes` and the device's time. Activities
+// without such a label (copies of inputs) are omitted. The caller sets the steps' wall-clock times.
 Profile GpuProfileOf(const GpuProgram& program, int lanes, std::span<const GpuActivity> activities,
                      uint64_t first_label, const std::vector<double>& step_seconds);
 
-// Each activity as a span of the row "stream N" of the group "GPU D". `program`, where it is not null, names the nodes
-// of those with labels, as above.
+// Traces each activity as a span of the row "stream N" in the group "GPU D". `program`, unless null, names the nodes of
+// labelled activities, as above.
 void TraceGpu(std::span<const GpuActivity> activities, const GpuProgram* program, uint64_t first_label, Tracer& tracer);
 
 }  // namespace rivulet

@@ -1,4 +1,4 @@
-// Peak performance of a device, measured by our kernels (engine/kernels/cuda/roofline.cu): the reference of its
+// Peak performance of a device, measured with Rivulet's kernels (engine/kernels/cuda/roofline.cu): the reference of its
 // profile.
 #pragma once
 
@@ -10,9 +10,9 @@
 
 namespace rivulet {
 
-// float32 multiply-adds without tensor cores, and a copy's bytes (read and written) for footprints from what caches
-// hold to what only the memory does, as far as a quarter of what is available there. Some 0.2 s. Footprints of an
-// emulated device are small, and its figures mean nothing. Errors of memory, and of kernels.
+// Measures float32 multiply-adds without tensor cores, and the bytes of copies (read and written) for footprints from
+// cache sizes up to a quarter of the available memory. Takes about 0.2 s. Footprints of an emulated device are small,
+// and its figures are meaningless. Errors: memory allocation and kernels.
 StatusOr<Roofline> MeasureGpuRoofline(GpuDevice& device);
 
 }  // namespace rivulet

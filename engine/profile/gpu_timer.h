@@ -1,4 +1,4 @@
-// Timer of work on a device, by device events around many runs of it. A host clock would mostly measure the launching.
+// Timer of device work: device events around many runs of it. A host clock would mostly measure launch overhead.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,15 @@
 namespace rivulet {
 
 struct GpuTiming {
-  int64_t runs = 0;                              // in all
-  double median_seconds = 0, least_seconds = 0;  // of one run, over the repetitions
+  int64_t runs = 0;                              // total
+  double median_seconds = 0, least_seconds = 0;  // per run, over the repetitions
 };
 
 class GpuTimer {
  public:
   static StatusOr<GpuTimer> Create(GpuDevice& device);
-  // `put` puts one run into the stream, the same each time. Runs once to warm up, then as one captured graph of several
-  // runs, so often that a repetition takes about 2 ms; seven repetitions. Errors of `put` and of what it put there.
+  // `put` puts one run into the stream, the same each time. After a warm-up run, a captured graph of several runs is
+  // timed in seven repetitions of about 2 ms each. Returns errors of `put` and of its work.
   StatusOr<GpuTiming> Measure(const std::function<Status(GpuStream&)>& put);
   GpuStream& stream() { return *stream_; }
 

@@ -16,21 +16,21 @@
 
 namespace rivulet {
 
-// Not thread-safe.
+// A program on a device for measurements. Not thread-safe.
 class GpuTrial {
  public:
-  // `buffers`: the first values of each of the program's buffers. RESOURCE_EXHAUSTED: so many lanes do not fit.
+  // `buffers`: initial values of the program's buffers. RESOURCE_EXHAUSTED: so many lanes do not fit into memory.
   static StatusOr<std::unique_ptr<GpuTrial>> Create(std::shared_ptr<const GpuProgram> program,
                                                     std::shared_ptr<GpuDevice> device,
                                                     std::span<const std::span<const std::byte>> buffers, int lanes);
   const GpuProgram& program() const { return *program_; }
   int lanes() const { return lanes_; }
-  // In order of Signature::feeds, of the shapes compiled for. Waits.
+  // Copies the feeds, in order of Signature::feeds and with the compiled shapes, to the device, and waits.
   Status Feed(std::span<const TensorView> feeds);
-  // One run of all lanes; `first_label` as GpuBindings has it.
+  // Puts one run of all lanes into the stream; `first_label` is that of GpuBindings.
   Status Put(GpuStream& stream, uint64_t first_label = 0);
-  // Of one lane, into the caller's memory: what the last run fetched, and what its buffers hold. Wait before, and both
-  // do.
+  // Copy one lane's data to the caller's memory: the last run's fetches, or the contents of its buffers. Call
+  // stream.Wait() before; both functions wait for their copies.
   Status Fetch(int lane, std::span<const TensorView> fetches);
   Status FetchBuffer(int lane, size_t buffer, std::span<std::byte> to);
 

@@ -9,8 +9,8 @@
 
 namespace rivulet {
 
-// `lanes` of it at once, all on the same values: flops, bytes and seconds are those of all together, outputs those of
-// one. UNIMPLEMENTED: the device has no kernel for it, or not for these attributes. INTERNAL: two lanes differ.
+// Times `lanes` copies at once, all on the same values: flops, bytes and seconds are totals, outputs are those of one.
+// UNIMPLEMENTED: the device has no kernel for the op or these attributes. INTERNAL: two lanes differ.
 StatusOr<OpTiming> TimeOnGpu(const OpBenchGraph& bench, const std::shared_ptr<GpuDevice>& device, int lanes);
 
 }  // namespace rivulet

@@ -10,17 +10,17 @@
 
 namespace rivulet {
 
-// Variable i is made up with this and i, input i with i.
+// Variable i is filled with the seed kVariableSeed + i, input i with the seed i.
 inline constexpr size_t kVariableSeed = 100;
 
-// Numbers that no kernel stumbles over: in (0, 1], rounded ones, and indices 0.
+// Fills `data` with values that are safe for all kernels: rounded numbers in (0, 1], and 0 for indices.
 void MakeUpValues(DType dtype, std::byte* data, int64_t elements, size_t seed);
 
 void AppendFloats(const TensorView& view, std::vector<float>& out);
 
-// All outputs are fetched; each variable has a buffer of its own.
+// Returns a signature that fetches all outputs; each variable has a separate buffer.
 Signature OpBenchSignature(const OpBenchGraph& bench);
-// As few passes as there may be: the op itself is to be run.
+// Returns options with as few passes as possible, so that the op itself runs.
 CompileOptions OpBenchCompileOptions();
 
 }  // namespace rivulet

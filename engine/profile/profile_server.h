@@ -2,7 +2,7 @@
 //
 // The process listens on a Unix socket in Linux's abstract namespace, "rivulet-profile-PID". There is no file, so
 // nothing stale is left behind, and no signal can stop an unprepared process. Both sides check the peer (SO_PEERCRED):
-// only the same user, or root, may ask, and an answer is accepted only from the requested process. A request is one
+// only the same user, or root, may request, and an answer is accepted only from the requested process. A request is one
 // line, "profile STEPS". The answer is a profile as ProfileToJson gives it, without a roofline, or one line that begins
 // with "error: ".
 #pragma once
@@ -22,13 +22,13 @@ namespace rivulet {
 
 inline constexpr int64_t kMostProfiledSteps = 1'000'000;
 
-// One request at a time; others wait. While there is none, a step costs one atomic load. Thread-safe.
+// Serves one request at a time; others wait. Without a request, a step costs one atomic load. Thread-safe.
 class ProfileServer final : public RunSink {
  public:
-  // `title` says what the process does. UNAVAILABLE: the socket cannot be had (another process of this number in
-  // another container holds it).
+  // `title` describes the process's activity. UNAVAILABLE: the socket is taken (by a process with the same number in
+  // another container).
   static StatusOr<std::unique_ptr<ProfileServer>> Start(std::string title);
-  // A request under way is answered with the steps seen so far. No run may be monitored any more.
+  // Answers a pending request with the steps seen so far. No run may be monitored any more.
   ~ProfileServer() override;
 
   bool Wants() override;
@@ -43,19 +43,19 @@ class ProfileServer final : public RunSink {
 
   const std::string title_;
   const int socket_, wake_read_, wake_write_;
-  std::atomic<int64_t> open_steps_ = 0;  // still to be claimed by a run
+  std::atomic<int64_t> open_steps_ = 0;  // steps not yet claimed by a run
   Mutex mutex_;
   CondVar recorded_;
   bool stopping_ GUARDED_BY(mutex_) = false;
-  std::unique_ptr<ProfileBuilder> builder_ GUARDED_BY(mutex_);  // while a request is under way
-  std::vector<std::thread::id> threads_ GUARDED_BY(mutex_);     // that ran its steps
+  std::unique_ptr<ProfileBuilder> builder_ GUARDED_BY(mutex_);  // non-null during a request
+  std::vector<std::thread::id> threads_ GUARDED_BY(mutex_);     // that ran the request's steps
   std::thread thread_;
 };
 
-// Asks process `pid` for its next `steps` steps and waits for them; `interrupt` (a file descriptor, or -1) ends the
-// wait when it becomes readable. NOT_FOUND: no such process, or none that listens. PERMISSION_DENIED: another user's.
-// CANCELLED: interrupted. FAILED_PRECONDITION: it is stopped, before or meanwhile. UNAVAILABLE: it ended before a step
-// was done. INVALID_ARGUMENT: its answer is no profile.
+// Requests a profile of the next `steps` steps of process `pid` and waits for it. `interrupt`, a file descriptor or -1,
+// ends the wait when it becomes readable. NOT_FOUND: no such process, or it does not listen. PERMISSION_DENIED: another
+// user's process. CANCELLED: interrupted. FAILED_PRECONDITION: the process is stopped. UNAVAILABLE: it ended before the
+// first step. INVALID_ARGUMENT: its answer is not a profile.
 StatusOr<Profile> ProfileOfProcess(int pid, int64_t steps, int interrupt = -1);
 
 }  // namespace rivulet

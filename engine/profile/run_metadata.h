@@ -8,7 +8,7 @@
 
 namespace rivulet {
 
-// Serialised, with the StepStats of these spans (engine/profile/step_stats.h).
+// Returns a serialised RunMetadata with the StepStats of these spans (engine/profile/step_stats.h).
 std::string RunMetadataOf(std::span<const InstructionSpan> spans);
 
 }  // namespace rivulet

@@ -17,7 +17,7 @@
 
 namespace rivulet {
 
-// Nanoseconds of a clock that never goes back and that all processes of a machine share.
+// Returns nanoseconds of a monotonic clock that all processes of a machine share.
 inline int64_t ProfileNanos() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
       .count();
@@ -25,29 +25,29 @@ inline int64_t ProfileNanos() {
 
 struct InstructionSpan {
   const Program* program = nullptr;
-  int32_t instruction = 0;  // in Program::instructions
-  int32_t parent = -1;      // position in spans() of the If, While or call that it ran inside of; -1: none, or dropped
+  int32_t instruction = 0;  // index in Program::instructions
+  int32_t parent = -1;      // index in spans() of the enclosing If, While or call; -1: none, or it was dropped
   int64_t begin = 0;
-  int64_t end = 0;     // 0: it failed
-  int64_t inside = 0;  // of end - begin: spent in instructions of inner programs
+  int64_t end = 0;     // 0: failed
+  int64_t inside = 0;  // part of end - begin that was spent in instructions of inner programs
 };
 
-// One thread's. About 60 ns an instruction; allocates nothing during a run unless programs nest deeper than 64.
+// For one thread. About 60 ns per instruction; allocates nothing during a run unless programs nest deeper than 64.
 class RunRecorder final : public RunObserver {
  public:
-  // Of the spans beyond `capacity` only their number is kept.
+  // Spans beyond `capacity` are only counted.
   explicit RunRecorder(size_t capacity = size_t{1} << 15);
   void Begin(const Program& program, int index, const KernelContext& context) override;
   Status End(const Program& program, int index, const KernelContext& context) override;
   void Failed(const Program& program, int index, const Status& status) override;
 
-  std::span<const InstructionSpan> spans() const { return spans_; }  // in order of begin
+  std::span<const InstructionSpan> spans() const { return spans_; }  // ordered by begin
   int64_t dropped() const { return dropped_; }
   void Clear();
 
  private:
   struct Open {
-    int32_t span;  // in spans_, or -1
+    int32_t span;  // index in spans_, or -1
     int64_t begin;
     int64_t inside;
   };

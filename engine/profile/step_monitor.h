@@ -1,6 +1,6 @@
 // Monitor of the steps of a training loop, for a trace file or a profile requested by another process.
 //
-//   MonitoredRun watched(monitor, bindings);   // monitor may be null: nothing is spent
+//   MonitoredRun watched(monitor, bindings);   // monitor may be null: then it costs nothing
 //   RIVULET_RETURN_IF_ERROR(instance->Run(bindings));
 //   watched.Done();
 #pragma once
@@ -19,31 +19,31 @@ namespace rivulet {
 
 struct RecordedRun {
   std::span<const InstructionSpan> spans;
-  int64_t begin = 0, end = 0;  // of the run, ProfileNanos
-  int64_t dropped = 0;         // calls beyond what a recorder keeps
+  int64_t begin = 0, end = 0;  // of the run, from ProfileNanos
+  int64_t dropped = 0;         // calls beyond a recorder's capacity
 };
 
-// Thread-safe.
+// A receiver of recorded runs. Thread-safe.
 class RunSink {
  public:
   virtual ~RunSink() = default;
-  // Asked before every run; an atomic load where the answer is mostly no.
+  // Called before every run; returns true to record it. Must be an atomic load if the answer is mostly false.
   virtual bool Wants() = 0;
-  // Whether Wants may say yes now: asked by who could do several runs at once, of which none can be recorded. Another
-  // atomic load; nothing is promised by it.
+  // Returns false if Wants would return false now. For callers that could do several runs at once, none of which could
+  // be recorded. Also an atomic load; it is no promise.
   virtual bool MayWant() const { return true; }
-  // A run that had been wanted when it began; on the thread that ran it. The programs live during the call.
+  // Receives a run for which Wants returned true, on the thread that ran it. The programs are alive during the call.
   virtual void Take(const RecordedRun& run) = 0;
-  // A run that had been wanted did not end well and is not told of.
+  // Called instead of Take if a wanted run failed.
   virtual void Lost() {}
 };
 
-// Thread-safe. A run that at least one sink wants is recorded, and handed to those that wanted it.
+// Records each run that at least one sink wants, and passes it to those sinks. Thread-safe.
 class StepMonitor {
  public:
-  // All must outlive the monitor and its runs. At most 8.
+  // All sinks must outlive the monitor and its runs. At most 8.
   explicit StepMonitor(std::vector<RunSink*> sinks) : sinks_(std::move(sinks)) {}
-  // Whether a run that began now may be recorded.
+  // Returns true if a run that began now might be recorded.
   bool MayRecord() const;
 
  private:
@@ -67,7 +67,7 @@ class MonitoredRun {
   ~MonitoredRun() {
     if (recorder_ != nullptr) Leave(false);
   }
-  // The run ended well; one without this is forgotten.
+  // Reports success of the run; without this call the record is discarded.
   void Done() {
     if (recorder_ != nullptr) Tell();
   }
@@ -79,12 +79,12 @@ class MonitoredRun {
 
   StepMonitor* monitor_ = nullptr;
   Bindings* bindings_ = nullptr;
-  unsigned wanted_ = 0;  // a bit per sink
+  unsigned wanted_ = 0;  // one bit per sink
   std::unique_ptr<RunRecorder> recorder_;
   int64_t begin_ = 0;
 };
 
-// What a run may be watched with. Both may be null.
+// Optional observers of a run. Both may be null.
 class Tracer;
 struct Instruments {
   Tracer* tracer = nullptr;

@@ -1,6 +1,6 @@
-// A trace in the Trace Event Format, which chrome://tracing and https://ui.perfetto.dev open: a JSON array of events,
-// one per line, written as they happen. The format allows an array without its end, so the file is valid at every
-// moment, also after the process is killed.
+// A trace in the Trace Event Format, for chrome://tracing and https://ui.perfetto.dev: a JSON array of events, one per
+// line, written as they happen. The format permits an array without its end, so the file is always valid, also after
+// the process is killed.
 //
 // Events: "X" rounds, tasks, phases, steps and ops; "i" instant events; "s" "t" "f" arrows; "C" counters; "M" names of
 // processes and threads. An op's arguments name the kernel's symbol, implementation, op, node and layer.
@@ -17,21 +17,21 @@
 namespace rivulet {
 
 struct TraceFileOptions {
-  std::string process = "rivulet";  // its name in the picture
+  std::string process = "rivulet";  // displayed name
   int64_t limit_bytes = int64_t{256} << 20;
-  // Ops of every step take most room: when so much of the limit is used, only the rest is written.
+  // Ops take most of the space. Once this share of the limit is used, ops are omitted.
   double detail_share = 0.5;
 };
 
-// Thread-safe. Memory: 256 KiB of events not yet written, and a few hundred bytes per instruction of the programs seen.
+// Thread-safe. Memory: 256 KiB of unwritten events, and a few hundred bytes per instruction of the programs seen.
 class TraceFile : public Tracer, public RunSink {
  public:
-  // Errors of FileSystem::Create.
+  // Returns the errors of FileSystem::Create.
   static StatusOr<std::unique_ptr<TraceFile>> Create(FileSystem& fs, const std::string& path,
                                                      TraceFileOptions options = {});
-  // Writes the end. The first error of writing, if there was one. What comes after is left out.
+  // Writes the end. Returns the first write error, if any. Later events are ignored.
   virtual Status Close() = 0;
-  // What is missing, as a sentence to print; "" when nothing is.
+  // Returns a sentence about omitted events; "" if there are none.
   virtual std::string Shortened() const = 0;
 };
 

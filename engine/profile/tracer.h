@@ -1,5 +1,5 @@
-// Tracer interface: receives the spans of a run with their times and threads. Code that can be traced holds a Tracer*,
-// null without a trace; tracing changes no result.
+// Tracer interface: receives the spans of a run with their times and threads. Traceable code holds a Tracer*, which is
+// null without a trace. Tracing changes no result.
 #pragma once
 
 #include <cstdint>
@@ -20,32 +20,32 @@ struct TraceArg {
 };
 using TraceArgs = std::initializer_list<TraceArg>;
 
-// A line of the picture: the calling thread's own, or one made by Tracer::Row.
+// A row of the display: the calling thread's, or one made by Tracer::Row.
 struct TraceRow {
-  int process = 0, thread = 0;  // both 0: the calling thread's
+  int process = 0, thread = 0;  // both 0: the calling thread's row
 };
 
-// Thread-safe. Times are ProfileNanos. Nothing here fails or waits for long; what cannot be written is left out.
+// Thread-safe. Times are ProfileNanos. Calls never fail or wait for long; events that cannot be written are dropped.
 class Tracer {
  public:
   virtual ~Tracer() = default;
 
   // Names the calling thread's row.
   virtual void NameThread(std::string_view name) = 0;
-  // The row `name` of a group `process` ("clients") that stands beside the threads; made at the first call. There is a
-  // limit to them: beyond it all names get one row, "others".
+  // Returns the row `name` in the group `process` ("clients"), shown beside the threads; created at the first call. The
+  // number of rows is limited: beyond the limit, all names share one row, "others".
   virtual TraceRow Row(std::string_view process, std::string_view name) = 0;
 
-  // Something lasted from `begin` to `end`. Spans of one row lie within each other or apart.
+  // Adds a span from `begin` to `end`. Spans of one row must be nested or disjoint.
   virtual void Complete(TraceRow row, std::string_view category, std::string_view name, int64_t begin, int64_t end,
                         std::span<const TraceArg> args) = 0;
   virtual void Instant(TraceRow row, std::string_view category, std::string_view name,
                        std::span<const TraceArg> args) = 0;
-  // A quantity is `value` from now on.
+  // Sets the counter `name` to `value`.
   virtual void Counter(std::string_view name, double value) = 0;
-  // An arrow: from the span around kStart, through those around kStep, to the one around kEnd. `id` names the arrow.
+  // Adds an arrow from the span around kStart, through those around kStep, to that around kEnd. `id` names the arrow.
   enum class Flow { kStart, kStep, kEnd };
-  static constexpr char kTask[] = "task";  // the arrow of a task: from its offer over its training to its fold
+  static constexpr char kTask[] = "task";  // a task's arrow: from its offer over its training to its aggregation
   virtual void Arrow(TraceRow row, Flow flow, std::string_view name, std::string_view id) = 0;
 };
 
@@ -55,7 +55,7 @@ class Tracer {
 //   span.Arg("bytes", size);
 class TraceSpan {
  public:
-  TraceSpan(Tracer* tracer, std::string_view category, std::string_view name)  // the names outlive the span
+  TraceSpan(Tracer* tracer, std::string_view category, std::string_view name)  // names must outlive the span
       : tracer_(tracer), category_(category), name_(name), begin_(tracer == nullptr ? 0 : ProfileNanos()) {}
   TraceSpan(const TraceSpan&) = delete;
   TraceSpan& operator=(const TraceSpan&) = delete;
@@ -69,7 +69,7 @@ class TraceSpan {
   void Arrow(Tracer::Flow flow, std::string_view name, std::string_view id) {
     if (tracer_ != nullptr) tracer_->Arrow({}, flow, name, id);
   }
-  // Before the destructor. A second time does nothing.
+  // Ends the span before the destructor does. Further calls do nothing.
   void End() {
     if (tracer_ == nullptr) return;
     std::vector<TraceArg> args;

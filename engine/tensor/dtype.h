@@ -24,14 +24,14 @@ enum class DType : int32_t {
   kUint16 = 17,
   kFloat16 = 19,
   kResource = 20,  // a variable's handle: known when a program is compiled, never a value at run time
-  kVariant = 21,   // a handle of 8 bytes (a tensor list) that means something within one run only
+  kVariant = 21,   // an 8-byte handle (of a tensor list) that is valid within one run only
   kUint32 = 22,
   kUint64 = 23,
 };
 
 size_t SizeOf(DType dtype);          // bytes of one element; 8 for kString (text.h), 0 for kInvalid, kResource
 std::string_view Name(DType dtype);  // "float32", as NumPy
-std::string_view SafetensorsName(DType dtype);         // "F32", "" where the format has none
+std::string_view SafetensorsName(DType dtype);         // "F32", "" if the format lacks it
 StatusOr<DType> DTypeFromNumber(int32_t number);       // INVALID_ARGUMENT for an unknown one
 StatusOr<DType> DTypeFromName(std::string_view name);  // NumPy or TensorFlow name ("float", "float32", "DT_FLOAT")
 StatusOr<DType> DTypeFromSafetensors(std::string_view name);

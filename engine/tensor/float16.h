@@ -1,5 +1,5 @@
-// The two 16-bit floating types as C++ values. They store; arithmetic is float's: a float converts explicitly to the
-// nearest of the type (ties to even), and back without loss. NaN stays NaN, and is made quiet.
+// The two 16-bit floating types as C++ values, for storage only; arithmetic uses float. Explicit conversion rounds a
+// float to the nearest value (ties to even). Conversion to float is exact. NaN stays NaN, and is made quiet.
 //
 //   bfloat16: float's range, 8 significant bits.      float16: 11 significant bits, from 2^-24 to 65504.
 #pragma once
@@ -57,7 +57,7 @@ struct float16 {
     if (u < 0x38800000u) {  // below 2^-14: float's own addition rounds to a multiple of 2^-24
       return static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(std::bit_cast<float>(u) + 0.5f) - 0x3F000000u));
     }
-    u += 0xC8000FFFu + ((u >> 13) & 1u);  // exponent 127 becomes 15; what is carried out of the fraction rounds it up
+    u += 0xC8000FFFu + ((u >> 13) & 1u);  // exponent 127 becomes 15; a carry out of the fraction rounds the exponent up
     return static_cast<uint16_t>(sign | u >> 13);
   }
 };
@@ -69,7 +69,7 @@ inline constexpr DType kDTypeOf<float16> = DType::kFloat16;
 
 inline bool Is16BitFloat(DType dtype) { return dtype == DType::kBFloat16 || dtype == DType::kFloat16; }
 
-// `count` elements of kBFloat16 or kFloat16 to float, and back, rounded to nearest. `from` and `to` do not overlap.
+// Converts `count` elements of kBFloat16 or kFloat16 to float, or back with rounding. `from` and `to` must not overlap.
 void Float32From16(DType from_type, const std::byte* from, float* to, int64_t count);
 void Float16From32(DType to_type, const float* from, std::byte* to, int64_t count);
 

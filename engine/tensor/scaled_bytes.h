@@ -5,8 +5,8 @@
 
 namespace rivulet {
 
-// to[i] = from[i] × scale, multiplied in double and rounded once more to float32: the same bits on every machine, and
-// also where a thread flushes denormals, as long as |scale| is at least the least normal float32.
+// to[i] = from[i] × scale, multiplied in double and rounded once to float32. The bits are the same on every machine,
+// and also if a thread flushes denormals, provided that |scale| is at least the least normal float32.
 void ScaleBytes(const uint8_t* from, int64_t count, double scale, float* to);
 
 }  // namespace rivulet

@@ -25,24 +25,24 @@ class Shape {
   }
 
   bool known_rank() const { return known_rank_; }
-  int rank() const { return static_cast<int>(dims_.size()); }  // 0 when the rank is unknown
+  int rank() const { return static_cast<int>(dims_.size()); }  // 0 if the rank is unknown
   int64_t dim(int axis) const { return dims_[static_cast<size_t>(axis)]; }
   std::span<const int64_t> dims() const { return dims_; }
   void set_dim(int axis, int64_t size) { dims_[static_cast<size_t>(axis)] = size; }
   bool IsFullyKnown() const;
-  // Product of the dimensions; the shape is fully known and passed CheckElements.
+  // Returns the product of the dimensions. The shape must be fully known and must have passed CheckedElements.
   int64_t elements() const;
-  // Elements, checked. INVALID_ARGUMENT when a dimension is negative or unknown, or the product exceeds 2^40.
+  // Returns the number of elements. INVALID_ARGUMENT: a dimension is negative or unknown, or the product exceeds 2^40.
   StatusOr<int64_t> CheckedElements() const;
   std::string ToString() const;  // "[?,28,28,1]", "<unknown>"
   bool operator==(const Shape&) const = default;
 
-  // True when some fully known shape matches both.
+  // Returns true if some fully known shape matches both.
   static bool Compatible(const Shape& a, const Shape& b);
-  // The more specific of two compatible shapes; INVALID_ARGUMENT naming both otherwise.
+  // Returns the more specific of two compatible shapes. INVALID_ARGUMENT names both otherwise.
   static StatusOr<Shape> Merge(const Shape& a, const Shape& b);
-  // NumPy broadcasting of two shapes; unknown dimensions stay unknown unless the other decides. INVALID_ARGUMENT names
-  // the dimension that clashes.
+  // Broadcasts two shapes as NumPy does. An unknown dimension stays unknown unless the other shape determines it.
+  // INVALID_ARGUMENT names the dimension that clashes.
   static StatusOr<Shape> Broadcast(const Shape& a, const Shape& b);
 
  private:

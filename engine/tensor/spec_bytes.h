@@ -7,12 +7,12 @@
 
 namespace rivulet {
 
-// A tensor's elements, one after the other.
+// Returns the size of a tensor's elements, stored contiguously.
 inline size_t TensorBytes(const TensorSpec& spec) {
   return static_cast<size_t>(spec.shape.elements()) * SizeOf(spec.dtype);
 }
 
-// The same, or of a list: it has a shape, but what stands for it in memory is a handle.
+// The same, but for a list returns the size of its handle: a list has a shape, but memory holds only the handle.
 inline size_t ValueBytes(const TensorSpec& spec) {
   return spec.dtype == DType::kVariant ? SizeOf(spec.dtype) : TensorBytes(spec);
 }

@@ -1,4 +1,4 @@
-// Dense host tensors, row-major. A Tensor owns (shares) its 64-byte aligned buffer; a TensorView borrows one.
+// Dense host tensors, row-major. Tensors share ownership of a 64-byte aligned buffer; a TensorView borrows one.
 #pragma once
 
 #include <cstddef>
@@ -20,13 +20,13 @@ struct TensorSpec {
   bool operator==(const TensorSpec&) const = default;
 };
 
-// Memory of 64-byte alignment, zeroed.
+// Zeroed memory with 64-byte alignment.
 class AlignedBuffer {
  public:
   AlignedBuffer() = default;
-  // For sizes that are ours; where memory is short the process ends.
+  // For sizes that the program chooses itself. Ends the process if memory is short.
   explicit AlignedBuffer(size_t bytes);
-  // For sizes that come from outside. RESOURCE_EXHAUSTED: more than the machine has, or than it gives now.
+  // For sizes from outside. RESOURCE_EXHAUSTED: more than the machine's memory, or than it can provide now.
   static StatusOr<AlignedBuffer> Create(size_t bytes);
   std::byte* data() { return data_.get(); }
   const std::byte* data() const { return data_.get(); }
@@ -57,9 +57,9 @@ struct TensorView {
 class Tensor {
  public:
   Tensor() = default;                // float32 scalar without a buffer: "no tensor"
-  Tensor(DType dtype, Shape shape);  // zeros; for sizes that are ours, as AlignedBuffer
-  // Zeros, for sizes that come from outside. INVALID_ARGUMENT: a shape that is not fully known or has more than 2^40
-  // elements, a type without values. RESOURCE_EXHAUSTED as AlignedBuffer::Create.
+  Tensor(DType dtype, Shape shape);  // zeros; for sizes that the program chooses itself, as AlignedBuffer
+  // Makes zeros, for sizes from outside. INVALID_ARGUMENT: the shape is not fully known or has more than 2^40 elements,
+  // or the type has no values. RESOURCE_EXHAUSTED as for AlignedBuffer::Create.
   static StatusOr<Tensor> Create(DType dtype, Shape shape);
   template <typename T>
   static Tensor Of(Shape shape, std::span<const T> values) {

@@ -1,10 +1,10 @@
-// Texts of string tensors. A tensor of kString holds a number of 8 bytes for each element; the texts themselves stand
-// in a table of the process, each once. So kernels move and compare strings as they move and compare integers, in
-// programs and functions alike, and the empty text is 0, as zeroed memory says. Numbers mean nothing to another
-// process: files and messages hold the texts.
+// Texts of string tensors. A kString tensor holds an 8-byte number per element; each distinct text is stored once, in
+// a table of the process. So kernels move and compare strings like integers, in programs and functions alike. The
+// empty text is 0, as in zeroed memory. Numbers are meaningless in other processes, so files and messages hold the
+// texts.
 //
-// The table only grows, up to kMostTextBytes: enough for labels, vocabularies and messages. Input pipelines
-// (engine/input) hold records, as bytes. Thread-safe.
+// The table only grows, up to kMostTextBytes, which suffices for labels, vocabularies and messages. Input pipelines
+// (engine/input) hold records as bytes instead. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -20,14 +20,14 @@ namespace rivulet {
 
 constexpr size_t kMostTextBytes = size_t{256} << 20;
 
-// The number of `text`. RESOURCE_EXHAUSTED: the table is full.
+// Returns the number of `text`, which is added if it is new. RESOURCE_EXHAUSTED: the table is full.
 StatusOr<uint64_t> NumberOfText(std::string_view text);
-// The text of a number that NumberOfText gave; "" for any other. Valid until the process ends.
+// Returns the text of a number from NumberOfText, or "" for any other. Valid until the process ends.
 std::string_view TextOfNumber(uint64_t number);
 
-// As many texts as `shape` has elements.
+// Makes a kString tensor. `texts` must have as many entries as `shape` has elements.
 StatusOr<Tensor> TextTensor(Shape shape, std::span<const std::string> texts);
-// The texts of a tensor of kString, in order.
+// Returns the texts of a kString tensor, in order.
 std::vector<std::string_view> TextsOf(const Tensor& tensor);
 
 }  // namespace rivulet

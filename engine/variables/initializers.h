@@ -1,4 +1,4 @@
-// Initial values of variables, as Keras computes them; emitted as graph nodes, so that a plan contains them.
+// Initial values of variables, computed as in Keras. They are emitted as graph nodes, so that a plan contains them.
 #pragma once
 
 #include <functional>
@@ -12,8 +12,8 @@
 
 namespace rivulet {
 
-// Emits nodes whose output is a first value of the given shape. Fans are Keras': of a matrix [in, out] its dimensions,
-// of a convolution filter [height, width, in, out] in and out times the receptive field, of a vector its length.
+// Emits nodes whose output is an initial value of the given shape. Fans are those of Keras. A matrix [in, out] has its
+// dimensions; a filter [height, width, in, out] has in and out times the receptive field; a vector has its length.
 class Initializer {
  public:
   using Emit = std::function<Output(const Scope& scope, DType dtype, const Shape& shape)>;
@@ -33,7 +33,7 @@ Initializer Constant(double value);
 Initializer RandomUniform(double low = -0.05, double high = 0.05);
 Initializer RandomNormal(double mean = 0, double stddev = 0.05);
 Initializer TruncatedNormal(double mean = 0,
-                            double stddev = 0.05);  // redrawn beyond two stddev, which is before truncation
+                            double stddev = 0.05);  // redrawn beyond two stddev, where stddev is that before truncation
 Initializer GlorotUniform();
 Initializer GlorotNormal();
 Initializer HeUniform();
@@ -41,17 +41,17 @@ Initializer HeNormal();
 Initializer LecunUniform();
 Initializer LecunNormal();
 
-// A variance of scale / fan ("fan_in", "fan_out", "fan_avg"), drawn as "uniform", "normal" or "truncated_normal", which
-// is divided by its own deviation. Glorot's, He's and LeCun's are cases of it. Errors go to the scope at use.
+// Draws values of variance scale / fan ("fan_in", "fan_out", "fan_avg") as "uniform", "normal" or "truncated_normal",
+// which is divided by its own deviation. Glorot, He and LeCun are special cases. Errors go to the scope at use.
 Initializer VarianceScaling(double scale = 1, std::string mode = "fan_in",
                             std::string distribution = "truncated_normal");
-// Rows or columns (whichever are fewer) that are orthonormal times `gain`, of the matrix [all but the last axis, last
-// axis]. Saxe et al., ICLR 2014. Needs two axes or more.
+// Returns `gain` times a matrix [all but the last axis, last axis] with orthonormal rows or columns, whichever are
+// fewer. Saxe et al., ICLR 2014. Needs two axes or more.
 Initializer Orthogonal(double gain = 1);
-// gain on the diagonal of a matrix.
+// Returns a matrix with `gain` on the diagonal.
 Initializer Identity(double gain = 1);
 
-// "glorot_uniform" and so on, with the defaults above ("constant" has none). NOT_FOUND names the nearest.
+// Finds "glorot_uniform" and others, with the defaults above ("constant" has none). NOT_FOUND names the nearest.
 StatusOr<Initializer> InitializerByName(std::string_view name);
 std::vector<std::string> InitializerNames();
 

@@ -1,5 +1,5 @@
-// Records of device activity by CUPTI: the activity entries of gpu_api.h. CUPTI is opened at the first request for
-// records, so that the library loads on machines without it. A build without its headers has no records.
+// Records of device activity by CUPTI: the activity entries of gpu_api.h. CUPTI is opened when records are first
+// requested, so that the library loads on machines without it. A build without its headers has no records.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ int CuptiStop(void* taker, RivuletGpuActivityTaker take);
 int CuptiClock(int64_t* nanoseconds);
 int CuptiLabel(uint64_t label);
 
-// Null: not one of CUPTI's errors, which are told apart from the runtime's by where they begin.
+// Returns null if `error` is not CUPTI's; its error numbers begin at a different value than the runtime's.
 const char* CuptiErrorText(int error);
 
 }  // namespace rivulet::gpu

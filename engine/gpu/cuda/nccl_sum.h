@@ -12,7 +12,7 @@ int NcclSumCreate(const int32_t* devices, int32_t count, void** sum);
 int NcclSumDestroy(void* sum);
 int NcclSumAdd(void* sum, void* const* streams, void* const* numbers, size_t count, int32_t bytes);
 
-// Null: not one of NCCL's errors, which are told apart from others by where they begin.
+// Returns null if `error` is not NCCL's; its error numbers begin at a different value than the others.
 const char* NcclErrorText(int error);
 
 }  // namespace rivulet::gpu

@@ -1,4 +1,4 @@
-// List of the toolkit libraries that this library opens on demand, and whether each is installed: an entry of
+// List of the toolkit libraries that this library opens on demand, and whether each is installed. It is an entry of
 // gpu_api.h.
 #pragma once
 

@@ -11,16 +11,16 @@
 namespace rivulet::onnx {
 
 struct SymbolicDim {
-  int64_t size = kUnknownDim;  // where it is known
+  int64_t size = kUnknownDim;  // kUnknownDim if unknown
   std::string symbol;          // "N", "3*N"; empty: unknown
 };
 
 class BatchShapes {
  public:
-  // Placeholders whose first size alone is unknown get the symbolic batch "N"; where others have unknown sizes, or
-  // shapes cannot be inferred, only what the graph says is known.
+  // Placeholders of which only the first size is unknown get the symbolic batch "N". If other sizes are unknown, or
+  // shapes cannot be inferred, only the graph's own shapes are used.
   BatchShapes(const Graph& graph, const std::vector<const Node*>& placeholders, const std::vector<Output>& outputs);
-  // Empty where the rank is unknown.
+  // Returns the dimensions; empty if the rank is unknown.
   std::vector<SymbolicDim> Of(Output tensor) const;
 
  private:

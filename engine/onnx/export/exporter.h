@@ -5,9 +5,9 @@
 //     return Elementwise(n, [&](const Value& x) { return n.Op("Relu", {x}); });
 //   });
 //
-// The layout of the engine's images is [batch, spatial…, channels] unless an op says otherwise, ONNX's is [batch,
-// channels, spatial…]. A value may exist in either layout; it is transposed once if the requested layout does not
-// exist. So a chain of convolutions, pools and elementwise ops has a transpose at each end.
+// Images in the engine are [batch, spatial…, channels] unless an op says otherwise; in ONNX they are [batch, channels,
+// spatial…]. A value may exist in either layout; it is transposed once if the requested layout does not exist. So a
+// chain of convolutions, pools and elementwise ops has a transpose at each end.
 #pragma once
 
 #include <functional>
@@ -22,7 +22,7 @@
 
 namespace rivulet::onnx {
 
-using Value = std::string;  // a value's name in the model; "" for an optional input that is left out
+using Value = std::string;  // a value's name in the model; "" for an omitted optional input
 
 class Exporter;  // export.cc
 
@@ -36,7 +36,7 @@ class ExportContext {
   const T& attr(std::string_view name) const {
     return node_.attr<T>(name);
   }
-  // Of an optional "_…" attribute, or one that some ops of a family have not.
+  // Returns an optional attribute: "_…", or one that not all ops of a family have.
   template <typename T>
   T attr_or(std::string_view name, T otherwise) const {
     const T* value = node_.FindAttr<T>(name);
@@ -45,40 +45,40 @@ class ExportContext {
   int num_inputs() const { return static_cast<int>(node_.inputs().size()); }
   DType dtype(int i) const { return node_.input(i).dtype(); }
   const Shape& shape(int i) const { return node_.input(i).shape(); }
-  // Ranks and shapes that an exporter needs to know. FAILED_PRECONDITION otherwise.
+  // Return ranks and shapes that an exporter needs. FAILED_PRECONDITION: they are unknown.
   StatusOr<int> Rank(int i) const;
   StatusOr<Shape> KnownShape(int i) const;
   StatusOr<int> Axis(int64_t axis, int rank) const;
-  // An optional input of the engine's own ops that is left out: a vector without elements.
+  // Returns true if an optional input of the engine's own ops is omitted, which means a vector without elements.
   bool IsLeftOut(int i) const;
 
-  // Input i as the graph lays it out; transposed into that order where it exists in the other alone.
+  // Returns input i in the graph's layout; it is transposed if it only exists in the other layout.
   Value input(int i) const;
   std::vector<Value> inputs() const;
-  // Input i, [batch, spatial…, channels] in the graph, as [batch, channels, spatial…].
+  // Returns input i, [batch, spatial…, channels] in the graph, as [batch, channels, spatial…].
   Value channels_first(int i) const;
-  // It exists in that order, and not (yet) in the graph's.
+  // Returns true if it exists in that layout, and not (yet) in the graph's.
   bool lies_channels_first(int i) const;
-  // Input i of integers as int64, which ONNX wants of sizes and axes.
+  // Returns input i, integers, as int64, which ONNX requires for sizes and axes.
   Value int64s(int i) const;
-  // The value of an input that follows from constants. FAILED_PRECONDITION: it does not.
+  // Returns the value of an input that follows from constants. FAILED_PRECONDITION: it does not.
   StatusOr<Tensor> Known(int i) const;
   StatusOr<std::vector<int64_t>> KnownInts(int i) const;  // flattened
-  StatusOr<int64_t> KnownInt(int i) const;                // of one element
+  StatusOr<int64_t> KnownInt(int i) const;                // must have one element
   std::optional<std::vector<int64_t>> IntsIfKnown(int i) const;
-  // Input i reshaped to `split` (empty: as it is), transposed by `perm`, reshaped to `dims` (empty: as it is). Weights
-  // and constants are stored in that order; anything else is transposed when the model runs.
+  // Returns input i reshaped to `split` (if not empty), transposed by `perm`, and reshaped to `dims` (if not empty).
+  // Weights and constants are stored in the new order; other inputs are transposed when the model runs.
   Value Arranged(int i, const std::vector<int64_t>& perm, const std::vector<int64_t>& dims = {},
                  const std::vector<int64_t>& split = {}) const;
-  // The shape of output `port`, whose sizes are known where they do not depend on the batch.
+  // Returns the shape of output `port`; sizes are known unless they depend on the batch.
   Shape OutputShape(int port) const;
-  // The same of input i.
+  // Returns the shape of input i, likewise.
   Shape InputShape(int i) const;
-  // Any value of the graph that was made before this node.
+  // Returns the value of any tensor of the graph that was created before this node.
   Value ValueOf(Output x) const;
 
-  // Attributes by ONNX's names: integers, floats, texts, lists of them, tensors; a bool is an integer, a DType ONNX's
-  // number of it.
+  // Adds an ONNX node. Attributes have ONNX's names; their values are integers, floats, texts, lists of them, or
+  // tensors. A bool becomes an integer, and a DType ONNX's number for it.
   Value Op(std::string_view op, std::vector<Value> inputs, AttrMap attrs = {}) const;
   std::vector<Value> All(std::string_view op, std::vector<Value> inputs, int outputs, AttrMap attrs = {}) const;
   Value Const(const Tensor& value) const;
@@ -87,7 +87,7 @@ class ExportContext {
   Value Scalar(DType dtype, double value) const;
   Value Cast(const Value& x, DType to) const;
   Value Transpose(const Value& x, const std::vector<int64_t>& perm) const;
-  Value Reshape(const Value& x, const std::vector<int64_t>& dims) const;  // 0: as x has it
+  Value Reshape(const Value& x, const std::vector<int64_t>& dims) const;  // 0: the size of that axis of x
   Value Squeeze(const Value& x, std::vector<int64_t> axes) const;
   Value Unsqueeze(const Value& x, std::vector<int64_t> axes) const;
   Value Slice(const Value& x, int64_t axis, int64_t begin, int64_t end) const;
@@ -95,17 +95,17 @@ class ExportContext {
 
   void set_output(int port, Value value);
   void set_output_channels_first(int port, Value value);
-  // The output is int64 here, while the graph's is int32: converted where somebody asks for it.
+  // Sets an output that is int64 in ONNX and int32 in the graph; it is converted if requested.
   void set_output_int64(int port, Value value);
-  // The output is input i, in all its orders.
+  // Sets the output to input i, in all its layouts.
   void Forward(int port, int i);
-  // Whether something that is exported uses the output.
+  // Returns true if an exported node or output uses this output.
   bool IsUsed(int port) const;
-  // OK, or UNIMPLEMENTED naming the output where it is used: of outputs that only a backward pass needs.
+  // Returns UNIMPLEMENTED, naming the output, if it is used; else OK. For outputs that only a backward pass needs.
   Status RefuseOutput(int port, std::string_view what) const;
 
-  // Makes `bias` the third input of the Conv, ConvTranspose or Gemm (a MatMul becomes one) that gives input i, of which
-  // this node is the only user; input i then has the bias. False, and nothing changed, where it is not so.
+  // Makes `bias` the third input of the Conv, ConvTranspose or Gemm (a MatMul becomes one) that computes input i, if
+  // this node is its only user; input i then includes the bias. Otherwise returns false and changes nothing.
   bool AddBias(int i, const Value& bias);
 
  private:
@@ -113,12 +113,12 @@ class ExportContext {
   const Node& node_;
 };
 
-// One input, every element by itself: in the order in which it lies.
+// Exports an elementwise op with one input, in the layout in which the input exists.
 Status Elementwise(ExportContext& n, const std::function<Value(const Value& x)>& emit);
-// Two inputs that broadcast, likewise.
+// The same for two inputs that are broadcast.
 Status ElementwisePair(ExportContext& n, const std::function<Value(const Value& x, const Value& y)>& emit);
 
-// [batch, spatial…, channels] to [batch, channels, spatial…], and back.
+// Return the permutation from [batch, spatial…, channels] to [batch, channels, spatial…], and its inverse.
 std::vector<int64_t> ToChannelsFirst(int rank);
 std::vector<int64_t> ToChannelsLast(int rank);
 
@@ -127,9 +127,9 @@ using ExportFunction = Status (*)(ExportContext&);
 class ExporterRegistry {
  public:
   static ExporterRegistry& Global();
-  // A second registration of an op stops the program.
+  // Registers an exporter. The program aborts if an op is registered twice.
   void Register(std::string_view op, ExportFunction function);
-  ExportFunction Find(std::string_view op) const;  // nullptr: none
+  ExportFunction Find(std::string_view op) const;  // nullptr if there is none
   std::vector<std::string> All() const;            // sorted
 
  private:

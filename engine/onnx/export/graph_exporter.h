@@ -1,4 +1,4 @@
-// The walk over an engine graph that fills a ModelWriter. ExportContext exports one node; this class exports them all.
+// The traversal of an engine graph that fills a ModelWriter. ExportContext exports one node; this class exports all.
 #pragma once
 
 #include <map>
@@ -18,21 +18,21 @@ class Exporter {
  public:
   Exporter(const Graph& graph, const ExportOptions& options) : graph_(graph), options_(options), known_(graph) {}
 
-  // Emits everything that the outputs need. Then:
+  // Emits all nodes that the outputs need. The functions below require it.
   Status Run();
   ModelWriter& writer() { return writer_; }
   const std::vector<const Node*>& placeholders() const { return placeholders_; }
   const std::vector<Output>& outputs() const { return outputs_; }
-  // Values of the model that are tensors of the graph, for their shapes.
+  // A value of the model that is a tensor of the graph, for value_info with its shape.
   struct Described {
     Output tensor;
     bool channels_first = false;
   };
   const std::map<Value, Described>& described() const { return described_; }
-  // Sizes of all tensors as far as they do not depend on the batch, or are a multiple of it. Worked out once.
+  // The sizes of all tensors that do not depend on the batch, or are a multiple of it. Computed once.
   const BatchShapes& shapes();
 
-  // For ExportContext. Errors stick: after the first one values are "".
+  // Functions for ExportContext. Errors are kept: after the first one all values are "".
   const Status& status() const { return status_; }
   void Fail(const Status& status) {
     if (status_.ok()) status_ = status;
@@ -54,7 +54,7 @@ class Exporter {
   bool IsUsedOnce(Output x) const;
 
  private:
-  // One tensor of the graph in the orders in which it exists; "" where it does not.
+  // One tensor of the graph, with a value per layout; "" if it does not exist in that layout.
   struct Slot {
     Value plain, channels_first, int64s;
   };
@@ -65,7 +65,7 @@ class Exporter {
   Status FindNodes();
   Status ExportNode(const Node& node);
   bool IsConstant(const Node* node) const { return constant_.contains(node); }
-  // The variable that x is, read; null: none.
+  // Returns the variable whose read is x; null if there is none.
   const Node* VariableOf(Output x) const;
   StatusOr<Tensor> WeightOf(const Node& handle) const;
   Slot& At(Output x) { return slots_[{x.node, x.port}]; }
@@ -80,15 +80,15 @@ class Exporter {
   std::vector<const Node*> order_;
   std::vector<const Node*> placeholders_;
   std::vector<Output> outputs_;
-  std::map<std::pair<const Node*, int>, int> used_;  // how often, by exported nodes and as outputs
+  std::map<std::pair<const Node*, int>, int> used_;  // number of uses by exported nodes and as outputs
   std::set<const Node*> constant_;                   // nodes that follow from constants
   std::map<std::pair<const Node*, int>, Slot> slots_;
-  std::map<std::string, Weight> weights_;  // by variable
+  std::map<std::string, Weight> weights_;  // by variable name
   std::map<std::string, int> variable_order_;
-  std::set<Value> remembered_;  // that stand in a slot
+  std::set<Value> remembered_;  // values that are in a slot
   std::map<Value, Described> described_;
   const Node* current_ = nullptr;
-  size_t first_node_ = 0;  // of writer_, that the current node emitted
+  size_t first_node_ = 0;  // index in writer_ of the first node emitted for the current node
 };
 
 }  // namespace rivulet::onnx

@@ -1,5 +1,5 @@
-// The settings of every optimiser: names, ranges, meanings and usual values. Optimisers register theirs
-// (engine/optimizers/kind.h). Scenarios make the keys client.optimizer.* of them, and need no graph for it.
+// The settings of every optimiser: names, ranges, meanings and defaults. Optimisers register theirs
+// (engine/optimizers/kind.h). Scenarios derive the keys client.optimizer.* from them, without needing a graph.
 //
 // Tables are registered before main. Reading is thread-safe once main has begun.
 #pragma once
@@ -19,17 +19,17 @@ struct OptimizerTable {
   std::vector<Setting> settings;  // learning_rate first; weight_decay last
 };
 
-// A check fails where two have one name.
+// Registers a table. A check fails if two have the same name.
 void RegisterOptimizerTable(OptimizerTable table);
 
-// In byte order of their names.
+// Returns all tables in byte order of their names.
 std::vector<const OptimizerTable*> OptimizerTables();
-// Null: no optimiser has that name.
+// Finds a table by an optimiser's name; null if there is none.
 const OptimizerTable* FindOptimizerTable(std::string_view name);
-// Calls `visit` for every table, also for those that are registered after this call.
+// Calls `visit` for every table, including tables that are registered later.
 void ForEachOptimizerTable(std::function<void(const OptimizerTable&)> visit);
 
-// Options that several optimisers have.
+// Settings of several optimisers.
 Setting MomentumSetting(double usual);
 Setting RhoSetting();
 Setting Beta1Setting();

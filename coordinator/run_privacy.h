@@ -19,6 +19,7 @@
 #include "federated/privacy/noise_key.h"
 #include "federated/privacy/spend_book.h"
 #include "federated/privacy/sum_noise.h"
+#include "federated/records/version_record.h"
 #include "federated/scenario/scenario.h"
 
 namespace rivulet {
@@ -52,6 +53,10 @@ class RunPrivacy {
   // Why no attempt may follow; "": one may.
   StatusOr<std::string> Exhausted();
 
+  // What a version's record states: what its attempt has noised and the run has spent. `clip`: of its updates.
+  records::RecordedPrivacy Recorded(const RoundSpend& spend, double clip) const;
+  double clip() const { return clip_; }  // that a run without adaptive clipping has throughout
+
   // What is told when the run begins.
   std::string Sentence() const;
 
@@ -68,6 +73,7 @@ class RunPrivacy {
         attempt_(attempt),
         book_(std::move(book)),
         epsilon_(epsilon),
+        clip_(settings.clip),
         seeded_(settings.seeded),
         separation_(settings.separation) {}
 
@@ -78,6 +84,7 @@ class RunPrivacy {
   // What will be spent with one attempt more, where it is known: the accountant takes tens of milliseconds.
   std::optional<privacy::SpendBook::Epsilons> next_;
   double epsilon_;  // 0: no budget
+  double clip_;
   bool seeded_;
   int64_t separation_;
 };

@@ -27,6 +27,7 @@
 #include <utility>
 #include <vector>
 
+#include "coordinator/commit/record_maker.h"
 #include "coordinator/history/history.h"
 #include "coordinator/ledger/ledger.h"
 #include "coordinator/ledger/packed_tasks.h"
@@ -54,6 +55,10 @@ struct PendingAttempt {
   std::optional<ServedVersion> version;               // of a committed one
   std::string snapshot;                               // of the rounds, as they go on from here; "": none
   std::vector<int64_t> needed;                        // earlier versions that tasks of the snapshot start from
+  // Of a committed one: what its record states, and the record once its row is durable.
+  FoldedUpdates updates = {};
+  std::optional<records::RecordedPrivacy> privacy = std::nullopt;
+  std::optional<RecordRow> record = std::nullopt;
 };
 
 // What a version is worth by its evaluation on the test set, more being better: its accuracy, or else its loss turned
@@ -82,6 +87,7 @@ class VersionWriter {
     // Once, on whichever thread wrote: nothing more is written, and the run cannot go on.
     std::function<void(const Status&)> on_failed;
     Tracer* tracer = nullptr;
+    RecordMaker* records = nullptr;  // of the run's versions; null: none are made. Must outlive the writer
   };
   // `models` are the rows of the run's models, as the history has them, `last` the version that the run goes on from.
   // History and store must outlive the writer; of the store nothing else is called meanwhile but what is const.

@@ -55,6 +55,9 @@ class ModelStore {
                                                     std::vector<std::string> broadcasts = {},
                                                     std::map<std::string, std::string> metadata = {});
 
+  // From now on each version's file states the digest of its record, which Write is given.
+  void StateRecords() { states_records_ = true; }
+
   // From now on versions travel so; null: as they are. Whatever of a codec is drawn is drawn by the seed.
   void SendBy(std::unique_ptr<const Download> download, uint64_t seed);
 
@@ -69,8 +72,8 @@ class ModelStore {
   // cannot travel as SendBy says.
   StatusOr<ServedVersion> Describe(int64_t round, ServerState state) const;
   // Writes its file, the model and what the server keeps beside it, so that it survives a crash; after an error nothing
-  // of it is left.
-  Status Write(const ServedVersion& version);
+  // of it is left. `record`: the digest of its record, in hexadecimal digits, after StateRecords.
+  Status Write(const ServedVersion& version, std::string_view record = "");
   // FAILED_PRECONDITION: the row's file is missing, damaged, another model than the row says, without what `optimizer`
   // goes on with, or as in Describe.
   StatusOr<ServedVersion> Load(const ModelRow& row, std::shared_ptr<const ModelLayout> layout,
@@ -92,7 +95,8 @@ class ModelStore {
              std::map<std::string, std::string> metadata);
   std::string PathOf(int64_t round) const;
   enum class Whose : uint8_t { kClients, kServer };  // the model alone, or with what the server keeps
-  std::shared_ptr<const ModelFile> FileOf(int64_t round, const ServerState& state, Whose whose) const;
+  std::shared_ptr<const ModelFile> FileOf(int64_t round, const ServerState& state, Whose whose,
+                                          std::string_view record = "") const;
   Status Announce(ServedVersion& version) const;  // its files and broadcasts, of its state
 
   FileSystem& fs_;
@@ -103,6 +107,7 @@ class ModelStore {
   const std::map<std::string, std::string> metadata_;
   std::unique_ptr<const Download> download_;
   uint64_t seed_ = 0;
+  bool states_records_ = false;
   std::unique_ptr<FileLock> lock_;
 };
 

@@ -1,6 +1,7 @@
 // Records of versions, as whoever checks a run reads them. What is accepted is written and read again.
 #include <cstdlib>
 
+#include "federated/records/proof.h"
 #include "federated/records/signed_record.h"
 #include "tests/fuzz/target.h"
 
@@ -30,6 +31,17 @@ const Registered version_record{{"version_record",
                                    return record.ok();
                                  },
                                  [] { return std::vector{records::Write(SomeRecord())}; }}};
+
+const Registered version_leaves{{"version_leaves",
+                                 [](std::string_view bytes) {
+                                   const auto leaves = records::ReadVersionLeaves(bytes);
+                                   if (leaves.ok() && records::Write(*leaves) != bytes) std::abort();
+                                   return leaves.ok();
+                                 },
+                                 [] {
+                                   return std::vector{records::Write(records::VersionLeaves{
+                                       .version = 3, .leaves = {Digest(), Sha256Of("an update")}})};
+                                 }}};
 
 const Registered signed_record{{"signed_record",
                                 [](std::string_view bytes) { return records::ReadSignedRecord(bytes).ok(); },

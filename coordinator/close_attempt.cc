@@ -96,6 +96,7 @@ VersionWriter::Options AttemptCloser::WriterOptions() {
 // Whoever has an update in it may let go of what a crash would have brought back.
 void AttemptCloser::OnWritten(std::span<const PendingAttempt> attempts) {
   for (const PendingAttempt& pending : attempts) {
+    around_.records.Written(pending);  // before a client hears that its update counts, and asks for the receipt
     around_.clients.Written(pending);
     around_.states.Written(pending);
   }

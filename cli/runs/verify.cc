@@ -4,6 +4,7 @@
 #include "cli/run/prepare_data.h"
 #include "cli/run/replay_here.h"
 #include "cli/runs/commands.h"
+#include "cli/runs/kept_receipts.h"
 #include "coordinator/stored_run.h"
 #include "engine/base/file_system.h"
 #include "engine/base/json.h"
@@ -19,7 +20,7 @@ struct VerifyRunOptions {
   std::string run;
   std::vector<std::string> sets;
   std::optional<int64_t> workers, from, to;
-  std::string authority;
+  std::string authority, receipts;
   bool records_alone = false;
 };
 
@@ -103,6 +104,28 @@ StatusOr<Scenario> ScenarioToReplay(const VerifyRunOptions& options, const RunRo
   return scenario;
 }
 
+// Records that clients were shown must be those of the history.
+Status CompareReceipts(const VerifyRunOptions& options, const std::string& run_id, const Certificate* authority) {
+  if (options.receipts.empty()) return absl::OkStatus();
+  KeptReceipts kept;
+  RIVULET_RETURN_IF_ERROR(ReadReceipts(options.receipts, authority, kept));
+  RIVULET_ASSIGN_OR_RETURN(const auto history, OpenToRead(options.history));
+  int64_t compared = 0;
+  for (size_t i = 0; i < kept.records.size(); ++i) {
+    const records::SignedRecord& shown = kept.records[i];
+    if (shown.record.run != run_id) continue;
+    RIVULET_ASSIGN_OR_RETURN(const auto stored, history->FindRecord(run_id, shown.record.version));
+    if (!stored || stored->digest != shown.digest.Hex()) {
+      return DataLoss(
+          "run '{}' is not as its clients were shown it, first at version {}: its record is {}, and {} in {}", run_id,
+          shown.record.version, stored ? stored->digest : "missing", shown.digest.Hex(), kept.files[i]);
+    }
+    ++compared;
+  }
+  if (compared == 0) return NotFound("{} has no receipt of run {}", options.receipts, run_id);
+  return absl::OkStatus();
+}
+
 // Records come first: of a configuration that was changed they name the change.
 Status VerifyRun(const VerifyRunOptions& options) {
   RunRow run;
@@ -119,6 +142,7 @@ Status VerifyRun(const VerifyRunOptions& options) {
     if (options.history.json) PrintVerified(report, {{"run_id", run.run_id}});
     return DataLoss("{}", report.first_break->Sentence(run.run_id));
   }
+  RIVULET_RETURN_IF_ERROR(CompareReceipts(options, run.run_id, authority ? &*authority : nullptr));
   if (options.records_alone) {
     if (report.records == 0) {
       return FailedPrecondition("run {} has no records to check; leave out --records to have it replayed", run.run_id);
@@ -174,6 +198,8 @@ Command RunsVerifyCommand() {
       .Option("--to", "ROUND", &options->to, "last round [the run's last]", {1, INT64_MAX})
       .Option("--authority", "CERT", &options->authority,
               "refuse records that no coordinator of this authority has signed (its authority.crt)")
+      .Option("--receipts", "DIR", &options->receipts,
+              "compare the records with those that a client was shown ('rivulet client --receipts')")
       .Flag("--records", &options->records_alone, "check records, rows and files alone, and repeat no task")
       .Option("--workers", "N", &options->workers, "threads that train clients [one per core]", {1, 1024});
   AddHistoryOptions(command, &options->history);

@@ -64,6 +64,9 @@ StatusOr<EVP_PKEY*> RecordMaker::Key() {
   if (identity == nullptr) return nullptr;
   if (identity != signer_) {
     RIVULET_ASSIGN_OR_RETURN(key_, ReadKey(identity->key_pem, "the coordinator's key"));
+    RIVULET_ASSIGN_OR_RETURN(const Certificate certificate,
+                             ReadCertificate(identity->certificate_pem, "the coordinator's certificate"));
+    certificate_ = certificate.Pem();  // its file may have other text around it
     signer_ = identity;
   }
   return CheckSigningKey(key_.get(), run_.run_id).ok() ? key_.get() : nullptr;
@@ -100,7 +103,7 @@ StatusOr<RecordRow> RecordMaker::Make(const VersionFacts& facts, records::Record
   if (key != nullptr) {
     RIVULET_ASSIGN_OR_RETURN(const std::string signature, records::SignatureOf(row.record, key));
     row.signature = HexOf(signature);
-    row.certificate = signer_->certificate_pem;
+    row.certificate = certificate_;
   }
   RIVULET_RETURN_IF_ERROR(chain.Add(record, digest));
   return row;

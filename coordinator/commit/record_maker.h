@@ -69,6 +69,7 @@ class RecordMaker {
   records::RecordChain chain_;
   std::shared_ptr<const NodeIdentity> signer_;  // that key_ was read of
   KeyHandle key_;
+  std::string certificate_;  // of the key, in PEM
 };
 
 }  // namespace rivulet

@@ -1,4 +1,4 @@
-// A proof: the records of a run in a folder, for whoever has neither its history nor its clients' names.
+// A proof: the records of a run in a folder, to be checked without its history and its clients' names.
 //
 //   records.jsonl    a line a version, from the first: the envelope of its record (signed_record.h)
 //   updates.jsonl    a line a version whose updates have identities: {"version":1,"leaves":[HEX,…]}, the leaves of the
@@ -6,7 +6,7 @@
 //   plan             the plan's bytes
 //   models/NAME      model files that the run keeps, as they are
 //
-// The plan and the models may be missing; what is there is checked.
+// The plan and the models may be missing.
 #pragma once
 
 #include <cstdint>

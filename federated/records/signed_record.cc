@@ -47,6 +47,11 @@ StatusOr<std::string> EnvelopeOf(const SignedRecord& record) {
   if (record.signature.empty()) return Unsigned(record.record);
   RIVULET_ASSIGN_OR_RETURN(const Certificate certificate,
                            ReadCertificate(record.certificate, "the certificate of a version's record"));
+  // One text a certificate, as there is one of a record.
+  if (certificate.Pem() != record.certificate) {
+    return InvalidArgument("the certificate of version {} of run '{}' has characters that no certificate in PEM has",
+                           record.record.version, record.record.run);
+  }
   return SignedEnvelope(record.text, X509_get0_pubkey(certificate.x509.get()), record.signature, record.certificate);
 }
 

@@ -61,6 +61,7 @@ COMMANDS = {  # by the words of the command: what follows them
     "help": ["runs", "show"], "version": [], "doctor": [], "new": ["mine.toml"], "scenarios": [],
 }
 EXCUSED = {
+    "receipts check": "it wants a client's receipts, and keeps nothing",
     "privacy accounts": "it wants a client's accounts, and keeps nothing",
     "model base": "it reads what simulate with model.base reads, and keeps nothing",
     "model merge": "it wants a run with adapters, and writes as model export does",

@@ -1,4 +1,4 @@
-// Writer of a proof (federated/records/proof.h): what a third party needs to check a run without its history.
+// Writer of a proof (federated/records/proof.h), by which a third party checks a run without its history.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Check of a stored run against the records of its versions (federated/records): they are one chain and signed, and the
-// run's other rows and its model files are as they state. docs/guide/verify.md lists the columns that this covers.
+// Check of a stored run against the records of its versions (federated/records). They must be one chain and signed, and
+// the run's other rows and its model files must agree. docs/guide/verify.md lists the columns that this covers.
 #pragma once
 
 #include <cstdint>

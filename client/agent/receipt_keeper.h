@@ -1,5 +1,5 @@
-// Receipts of one client: the proof, for each of its updates that counted, that it is in a version, and the newest
-// record that the client was shown of each run. They are files of a folder, and survive the client.
+// Receipts of one client's updates, each the proof that an update is in a version. Beside them is the newest record of
+// each run that the client was shown. They are files of a folder, and survive the client.
 //
 //   head-RUN.json       the newest record of a run (federated/records/receipt.h); RUN is 16 digits of its name's digest
 //   sent-TASK           the identity of an update that was sent and is in no version yet

@@ -1,5 +1,5 @@
-// Records of a run's versions (federated/records), made when their rows are. The writer alone makes them, so their
-// order is that of the rows: what a crash loses was never in the chain, and what is made again extends what is stored.
+// Records of a run's versions (federated/records), made when their rows are. The writer alone makes them, in the order of
+// the rows. A version that a crash has lost was never in the chain. The version in its place extends the stored chain.
 #pragma once
 
 #include <cstdint>

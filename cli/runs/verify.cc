@@ -80,6 +80,7 @@ Status VerifyFiles(const VerifyRunOptions& options, const std::string& run_id, c
     PrintVerified(report, std::move(told));
     return absl::OkStatus();
   }
+  PrintRecordsReport(report);
   fmt::print("run {}: {} stored version{} as recorded; its clients trained in their own way, and no task is repeated\n",
              run_id, files.versions, files.versions == 1 ? " is" : "s are");
   fmt::print("{:<13} {}\n", "model digest", files.model_digest);
@@ -160,7 +161,6 @@ Status VerifyRun(const VerifyRunOptions& options) {
                        .first = options.from.value_or(1),
                        .last = options.to.value_or(0)};
   RIVULET_ASSIGN_OR_RETURN(replay.scenario, ScenarioToReplay(options, run));
-  if (!options.history.json) PrintRecordsReport(report);
   if (!replay.scenario.model.arrays.empty()) return VerifyFiles(options, replay.run, replay.scenario, report);
   RIVULET_RETURN_IF_ERROR(PrepareDataHere(replay.scenario));
   RIVULET_ASSIGN_OR_RETURN(const ReplayResult result, ReplayHere(std::move(replay)));
@@ -170,6 +170,7 @@ Status VerifyRun(const VerifyRunOptions& options) {
                            {"tasks", result.tasks},
                            {"model_digest", result.model_digest.Hex()}});
   } else {
+    PrintRecordsReport(report);
     fmt::print("run {}: {} versions of {} tasks are as recorded\n{:<13} {}\n", result.run_id, result.versions,
                result.tasks, "model digest", result.model_digest.Hex());
   }

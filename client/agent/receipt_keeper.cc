@@ -94,8 +94,9 @@ void ReceiptKeeper::Collect(const TaskId& task, const Fetch& fetch) {
     return WriteFileAtomically(fs_, PathOf("receipt", task, ".json"), text);
   };
   if (const Status status = collect(); !status.ok()) {
-    if (!absl::IsNotFound(status)) Note(fmt::format("no receipt for task {}: {}", task, Message(status)));
-    if (absl::IsUnavailable(status) || absl::IsCancelled(status)) return;  // asked for again with the next outcome
+    // Not written yet, or not reached: asked for again before the next task.
+    if (absl::IsNotFound(status) || absl::IsUnavailable(status) || absl::IsCancelled(status)) return;
+    Note(fmt::format("no receipt for task {}: {}", task, Message(status)));
   }
   fs_.Remove(sent).IgnoreError();
   std::erase(sent_, task);

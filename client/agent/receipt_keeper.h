@@ -39,7 +39,8 @@ class ReceiptKeeper {
   Status Admit(const std::string& run_id, const Fetch& fetch);
   // An update of the task is about to be sent.
   void Sending(const TaskId& task, const Digest& identity);
-  // The version that holds the task's update is durable: fetches and checks its receipt, once.
+  // Fetches and checks the receipt of the task's update. One that is not there, as before the version is durable, is
+  // asked for again with the next call.
   void Collect(const TaskId& task, const Fetch& fetch);
   // Tasks whose updates this process has sent and has no receipt of.
   std::vector<TaskId> sent() const { return sent_; }

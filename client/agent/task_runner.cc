@@ -187,6 +187,8 @@ StatusOr<TaskReport> TaskRunner::Perform(const Caller& caller, const Task& task,
         receipts_->Admit(task.run_id, [&](const BlobId& id, int64_t most) { return calls_.Fetch(caller, id, most); });
     if (absl::IsDataLoss(shown)) shown = WithReason(shown, TaskFailure::Code::kNotWilling, "records");
   }
+  // An outcome is told with the next poll, when its version may not be durable yet.
+  if (shown.ok()) CollectReceipts(caller);
   if (!shown.ok()) {
     work = shown;
   } else if (secure) {

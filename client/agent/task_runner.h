@@ -54,7 +54,8 @@ class TaskRunner {
 
   // The version that holds the task's update is durable.
   void CollectReceipt(const Caller& caller, const TaskId& task);
-  // Of all updates that this process has sent and has no receipt of, as when the run is over. Each is asked for once.
+  // Of all updates that this process has sent and has no receipt of: before a task, and when the run is over. Each is
+  // asked for once.
   void CollectReceipts(const Caller& caller);
 
   // Whether the last plan that was read sums updates under masks; nullopt: none was read.

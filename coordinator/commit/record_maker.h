@@ -1,5 +1,5 @@
-// Records of a run's versions (federated/records), made by the writer alone, with their rows and in their order. A version
-// that a crash has lost was never in the chain. The version in its place extends the stored chain.
+// Records of a run's versions (federated/records), made by the writer alone, with their rows and in their order. A
+// version that a crash has lost was never in the chain. The version in its place extends the stored chain.
 #pragma once
 
 #include <cstdint>

@@ -89,12 +89,14 @@ VersionWriter::Options AttemptCloser::WriterOptions() {
         around_.rounds.Round()));
   };
   options.tracer = options_.tracer;
+  options.records = setup_.records.get();
   return options;
 }
 
 // Clients with an update in it may drop their copies for a crash.
 void AttemptCloser::OnWritten(std::span<const PendingAttempt> attempts) {
   for (const PendingAttempt& pending : attempts) {
+    around_.records.Written(pending);  // before a client hears that its update counts, and asks for the receipt
     around_.clients.Written(pending);
     around_.states.Written(pending);
   }
@@ -221,6 +223,8 @@ AttemptCloser::Outcome AttemptCloser::MakeRound(AttemptJob& job) {
   end.evaluate_seconds = made->evaluate_seconds;
   if (setup_.number_rule != nullptr) end.clip = setup_.number_rule->UnitOf(*base->numbers);
   end.model_digest = version->digest;
+  if (end.spend)
+    outcome.pending.privacy = setup_.privacy->Recorded(*end.spend, end.clip.value_or(setup_.privacy->clip()));
   end.central = std::move(made->central);
   if (options_.fleet != nullptr) {
     end.virtual_seconds = static_cast<double>(std::get<Commit>(job.action).at) / 1e6;
@@ -378,6 +382,7 @@ void AttemptCloser::Close(AttemptJob job) {
   ClosedNews news;
   const auto gather = [&] {
     pending.attempt = Closed(job, std::exchange(closed_, {}));
+    if (pending.version) pending.updates = UpdatesOf(pending.attempt);
     pending.row = RoundOf(pending.attempt, pending.end);
     news = NewsOf(*job.attempt, pending);
   };

@@ -13,6 +13,7 @@
 #include "coordinator/commit/version_writer.h"
 #include "coordinator/coordinator_setup.h"
 #include "coordinator/rounds.h"
+#include "coordinator/served_records.h"
 #include "coordinator/sum_difference.h"
 #include "coordinator/versions.h"
 
@@ -31,6 +32,7 @@ class AttemptCloser {
     AcceptedReports& reports;
     Clients& clients;
     Rounds& rounds;
+    ServedRecords& records;
   };
   // `setup` must outlive it too; its stop rule is moved from.
   AttemptCloser(CoordinatorSetup& setup, Around around);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "coordinator/commit/record_maker.h"
 #include "coordinator/history/history.h"
 #include "coordinator/model_store/model_store.h"
 #include "coordinator/rounds/run_machine.h"
@@ -26,6 +27,7 @@ struct CoordinatorSetup {
   MeanMechanisms mean_mechanisms;
   std::unique_ptr<const NumberRule> number_rule;  // null: tasks report no numbers
   std::unique_ptr<RunPrivacy> privacy;            // null: no noise on sums
+  std::unique_ptr<RecordMaker> records;           // null: a finished run, of which no version follows
   std::string run_id;
   std::unique_ptr<History> history;
   std::unique_ptr<ModelStore> models;

@@ -288,6 +288,45 @@ std::string DeviceSentence(const std::string& trained_on) {
                             : fmt::format("clients are trained on '{}'", trained_on);
 }
 
+// `config`: the scenario that the run began with. A simulation has no coordinator's certificate.
+std::unique_ptr<RecordMaker> RecordsOf(const std::string& run_id, std::string_view config,
+                                       const CoordinatorOptions& options, const RunParts& parts) {
+  return std::make_unique<RecordMaker>(RecordMaker::Run{run_id, ProgramVersion(), parts.plan_digest, Sha256Of(config)},
+                                       options.enforce_deadline ? options.identity : nullptr);
+}
+
+// The record of a run's first version, or of the one from which a run of an earlier program resumes.
+StatusOr<RecordRow> FirstRecord(RecordMaker& maker, const ServedVersion& version, int64_t now) {
+  records::RecordChain chain;
+  RIVULET_ASSIGN_OR_RETURN(RecordRow row,
+                           maker.Make({.version = version.row.round, .made_ms = now, .model = version.digest}, chain));
+  maker.SetDurable(std::move(chain));
+  return row;
+}
+
+// The stored chain, ready for the version after `current`; an empty one if the run has no records yet.
+StatusOr<std::unique_ptr<RecordMaker>> StoredRecords(History& history, const RunRow& run, const ServedVersion& current,
+                                                     const CoordinatorOptions& options, const RunParts& parts) {
+  RIVULET_ASSIGN_OR_RETURN(const auto began_with, history.FindBlob(run.run_id, kConfigurationBlob));
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<RecordRow> rows, history.Records(run.run_id));
+  const std::string config = began_with ? began_with->second.bytes : options.scenario.ToToml();
+  auto maker = RecordsOf(run.run_id, config, options, parts);
+  RIVULET_RETURN_IF_ERROR(maker->Resume(rows));
+  if (maker->chain().empty()) return maker;
+  const records::VersionRecord& last = maker->chain().last();
+  if (last.version != current.row.round || last.model != current.digest) {
+    return DataLoss(
+        "the newest record of run '{}' is of version {} with the model {}, and its rows have version {} with the model "
+        "{}; the history was changed: restore it from a copy",
+        run.run_id, last.version, last.model.Hex(), current.row.round, current.digest.Hex());
+  }
+  if (last.configuration != Sha256Of(config)) {
+    return DataLoss("the configuration that run '{}' began with was changed in the history; restore it from a copy",
+                    run.run_id);
+  }
+  return maker;
+}
+
 // The model's file comes before the row that names it, as in every commit: a start that fails in between leaves a file
 // that the next start removes.
 StatusOr<CoordinatorSetup> NewRun(CoordinatorOptions options, RunParts parts, const ServerOptimizer& optimizer,
@@ -318,14 +357,18 @@ StatusOr<CoordinatorSetup> NewRun(CoordinatorOptions options, RunParts parts, co
   RIVULET_RETURN_IF_ERROR(SetDownload(options, parts, *setup.models));
   RIVULET_RETURN_IF_ERROR(setup.models->WritePlan(*parts.plan));
   if (setup.privacy != nullptr) RIVULET_RETURN_IF_ERROR(setup.privacy->WriteKey(fs, setup.models->folder()));
+  setup.models->StateRecords();
   RIVULET_ASSIGN_OR_RETURN(setup.current, setup.models->Describe(0, std::move(first)));
-  RIVULET_RETURN_IF_ERROR(setup.models->Write(setup.current));
+  const std::string config = options.scenario.ToToml();
+  setup.records = RecordsOf(setup.run_id, config, options, parts);
+  RIVULET_ASSIGN_OR_RETURN(const RecordRow record, FirstRecord(*setup.records, setup.current, now));
+  RIVULET_RETURN_IF_ERROR(setup.models->Write(setup.current, record.digest));
   setup.model_rows = {setup.current.row};
   RunRow run;
   run.run_id = setup.run_id;
   run.name = options.scenario.run.name;
   run.status = "running";
-  run.config = options.scenario.ToToml();
+  run.config = config;
   run.plan_digest = parts.plan_digest.Hex();
   run.seed = options.scenario.run.seed;
   run.version = ProgramVersion();
@@ -354,7 +397,15 @@ StatusOr<CoordinatorSetup> NewRun(CoordinatorOptions options, RunParts parts, co
   if (setup.privacy != nullptr) {
     events.push_back({setup.run_id, {}, run.created_at, "info", "privacy", setup.privacy->Sentence()});
   }
-  RIVULET_RETURN_IF_ERROR(setup.history->AddRun(run, setup.current.row, events));
+  if (std::string why = setup.records->WhyUnsigned(); !why.empty()) {
+    events.push_back({setup.run_id,
+                      {},
+                      run.created_at,
+                      "warning",
+                      "run",
+                      fmt::format("the records of its versions are not signed: {}", why)});
+  }
+  RIVULET_RETURN_IF_ERROR(setup.history->AddRun(run, setup.current.row, events, &record));
   setup.options = std::move(options);
   setup.parts = std::move(parts);
   return setup;
@@ -594,6 +645,8 @@ StatusOr<CoordinatorSetup> StoredRun(CoordinatorOptions options, RunParts parts,
   }
   setup.already_finished = setup.machine->phase() == RunMachine::Phase::kFinished;
   if (!setup.already_finished) {
+    RIVULET_ASSIGN_OR_RETURN(setup.records, StoredRecords(*setup.history, run, setup.current, options, parts));
+    setup.models->StateRecords();
     RIVULET_RETURN_IF_ERROR(ReserveSums(options, *setup.history, parts));
     if (!kept_plan) RIVULET_RETURN_IF_ERROR(setup.models->WritePlan(*parts.plan));
     const std::string at = Iso8601(NowUnixMs(options));
@@ -620,7 +673,11 @@ StatusOr<CoordinatorSetup> StoredRun(CoordinatorOptions options, RunParts parts,
     run.config = options.scenario.ToToml();
     run.plan_digest = parts.plan_digest.Hex();
     run.version = ProgramVersion();
-    RIVULET_RETURN_IF_ERROR(setup.history->ReopenRun(run, events));
+    std::optional<RecordRow> first;
+    if (setup.records->chain().empty()) {
+      RIVULET_ASSIGN_OR_RETURN(first, FirstRecord(*setup.records, setup.current, NowUnixMs(options)));
+    }
+    RIVULET_RETURN_IF_ERROR(setup.history->ReopenRun(run, events, first ? &*first : nullptr));
   }
   // While a reader keeps the file in an older state, that state's model is kept too.
   RIVULET_ASSIGN_OR_RETURN(const CheckpointProgress brought, setup.history->BringOver());

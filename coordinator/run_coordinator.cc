@@ -5,6 +5,7 @@
 #include "coordinator/base_reader.h"
 #include "engine/profile/tracer.h"
 #include "federated/transport/blob_reader.h"
+#include "federated/transport/record_blobs.h"
 
 namespace rivulet {
 
@@ -31,7 +32,8 @@ RunCoordinator::RunCoordinator(CoordinatorSetup setup)
       rounds_(setup_.run_id, setup_.options, setup_.parts, setup_.number_rule.get(), *std::move(setup_.machine),
               setup_.resumed, versions_.current()->row.round + 1,
               {clock_, events_, versions_, intake_, states_, reports_, clients_}),
-      closer_(setup_, {clock_, history_, events_, versions_, states_, reports_, clients_, rounds_}) {
+      records_(history_->Records(setup_.run_id).value_or(std::vector<RecordRow>())),
+      closer_(setup_, {clock_, history_, events_, versions_, states_, reports_, clients_, rounds_, records_}) {
   reports_.FindPartials(rounds_.Round());
   thread_ = std::thread([this] { RunThread(); });
 }
@@ -70,6 +72,11 @@ StatusOr<Blob> RunCoordinator::Find(const Caller& caller, const BlobId& blob) {
     return Blob{std::ssize(*bytes),
                 [bytes](int64_t from) { return std::as_bytes(std::span(*bytes)).subspan(static_cast<size_t>(from)); }};
   };
+  if (blob.form == kHeadForm || blob.form == kReceiptForm) {
+    RIVULET_ASSIGN_OR_RETURN(
+        std::string text, blob.form == kHeadForm ? records_.HeadAfter(blob.digest) : records_.ReceiptOf(blob.digest));
+    return whole(std::make_shared<const std::string>(std::move(text)));
+  }
   if (blob.form == BlobId::Form::kState) {
     RIVULET_ASSIGN_OR_RETURN(std::string state, rounds_.ReadState(caller, blob));
     return whole(std::make_shared<const std::string>(std::move(state)));

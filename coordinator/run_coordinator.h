@@ -23,6 +23,7 @@
 #include "coordinator/coordinator_setup.h"
 #include "coordinator/intake/intake.h"
 #include "coordinator/rounds.h"
+#include "coordinator/served_records.h"
 #include "coordinator/versions.h"
 
 namespace rivulet {
@@ -72,6 +73,7 @@ class RunCoordinator final : public Coordinator {
   AcceptedReports reports_;
   Clients clients_;
   Rounds rounds_;
+  ServedRecords records_;
   AttemptCloser closer_;
   std::thread thread_;
 };

@@ -162,6 +162,23 @@ StatusOr<std::string> RunPrivacy::Exhausted() {
                      next_->viewers, book_.delta(), epsilon_);
 }
 
+records::RecordedPrivacy RunPrivacy::Recorded(const RoundSpend& spend, double clip) const {
+  records::RecordedPrivacy recorded = {.mechanism = std::string(privacy::NameOf(attempt_.noise)),
+                                       .parameters = {{"clip", clip},
+                                                      {"noise_multiplier", spend.noise_multiplier},
+                                                      {"sampling_rate", spend.sampling_rate}},
+                                       .delta = spend.delta,
+                                       .unit = "client",
+                                       .relation = std::string(privacy::NameOf(book_.composition().relation))};
+  if (std::isfinite(spend.epsilon)) recorded.epsilon = spend.epsilon;
+  if (std::isfinite(spend.participant_epsilon)) recorded.parameters["participant_epsilon"] = spend.participant_epsilon;
+  // Of a seeded key the digest would reveal the seed to whoever tries them.
+  if (!seeded_) {
+    recorded.noise_key = Sha256Of({reinterpret_cast<const char*>(key_->data()), privacy::NoiseKey::kBytes});
+  }
+  return recorded;
+}
+
 std::string RunPrivacy::Sentence() const {
   const bool sampled = attempt_.sampled();
   if (attempt_.noise == privacy::NoiseLaw::kDiscreteLaplace) {

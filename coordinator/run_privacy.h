@@ -19,6 +19,7 @@
 #include "federated/privacy/noise_key.h"
 #include "federated/privacy/spend_book.h"
 #include "federated/privacy/sum_noise.h"
+#include "federated/records/version_record.h"
 #include "federated/scenario/scenario.h"
 
 namespace rivulet {
@@ -52,6 +53,10 @@ class RunPrivacy {
   // The reason why no attempt may follow; "": one may.
   StatusOr<std::string> Exhausted();
 
+  // The privacy part of a version's record: its attempt's noise and the run's spend. `clip`: the bound of its updates.
+  records::RecordedPrivacy Recorded(const RoundSpend& spend, double clip) const;
+  double clip() const { return clip_; }  // the bound of a run without adaptive clipping
+
   // The sentence about privacy that is logged when the run begins.
   std::string Sentence() const;
 
@@ -68,6 +73,7 @@ class RunPrivacy {
         attempt_(attempt),
         book_(std::move(book)),
         epsilon_(epsilon),
+        clip_(settings.clip),
         seeded_(settings.seeded),
         separation_(settings.separation) {}
 
@@ -78,6 +84,7 @@ class RunPrivacy {
   // The spend after one more attempt, once computed: the accountant needs tens of milliseconds.
   std::optional<privacy::SpendBook::Epsilons> next_;
   double epsilon_;  // 0: no budget
+  double clip_;
   bool seeded_;
   int64_t separation_;
 };

@@ -6,6 +6,7 @@
 #include "cli/model/weights_source.h"
 #include "engine/base/table.h"
 #include "engine/debug/statistics.h"
+#include "inspect/run_records.h"
 
 namespace rivulet {
 namespace {
@@ -30,6 +31,10 @@ Status Inspect(const InspectArguments& arguments) {
                {"zeros"},
                {"not_finite"}});
   int64_t elements = 0, bytes = 0, not_finite = 0;
+  std::string record;
+  if (source.version) {
+    RIVULET_ASSIGN_OR_RETURN(record, RecordStanding(arguments.db, source.metadata, *source.version));
+  }
   for (const auto& [name, tensor] : source.weights) {
     const TensorStatistics statistics = StatisticsOf(tensor.view());
     const bool any = statistics.finite() > 0;
@@ -48,6 +53,7 @@ Status Inspect(const InspectArguments& arguments) {
   Fields fields = {
       {"source", source.title}, {"format", source.format}, {"tensors", static_cast<int64_t>(source.weights.size())},
       {"elements", elements},   {"bytes", bytes},          {"not_finite", not_finite}};
+  if (!record.empty()) fields.emplace_back("record", record);
   if (arguments.json) {
     for (const auto& [key, value] : source.metadata) fields.emplace_back("metadata." + key, value);
     std::string head = JsonObject(fields);

@@ -5,6 +5,8 @@
 #include "engine/base/file_system.h"
 #include "engine/io/npz.h"
 #include "engine/io/safetensors.h"
+#include "federated/records/version_record.h"
+#include "federated/weights/file_digest.h"
 #include "inspect/run_model.h"
 
 namespace rivulet {
@@ -33,6 +35,9 @@ StatusOr<WeightsSource> LoadWeights(const std::string& what, const std::string& 
     const StatusOr<SafetensorsContent> content = ParseSafetensors(bytes);
     if (!content.ok()) return Annotate(content.status(), what);
     source.metadata = content->metadata;
+    if (source.metadata.contains(records::kRecordKey)) {
+      RIVULET_ASSIGN_OR_RETURN(source.version, ModelDigestOf(*content));
+    }
     for (const SafetensorsEntry& entry : content->tensors) {
       Tensor tensor(entry.dtype, entry.shape);
       if (!entry.data.empty()) std::memcpy(tensor.data(), entry.data.data(), entry.data.size());

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 
+#include "engine/base/sha256.h"
 #include "engine/base/status.h"
 #include "inspect/model_source.h"
 
@@ -14,6 +16,7 @@ struct WeightsSource {
   std::string format;  // "safetensors", "npz", "model"
   NamedWeights weights;
   std::map<std::string, std::string> metadata;  // of a safetensors file
+  std::optional<Digest> version;                // the model's, of a version's file that names its record
 };
 
 // FILE.safetensors, FILE.npz, RUN[:ROUND] of the history `db` (run_model.h), or a model (LoadModelSource) with its

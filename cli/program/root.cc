@@ -28,6 +28,9 @@ Command ClientRoot(RootArguments* arguments) {
   request.example = "rivulet-client request client/hospital-b";
   client.example += "\n  " + request.example;
   client.subcommands.push_back(std::move(request));
+  Command verify = VerifyProofCommand();
+  client.example += "\n  " + verify.example;
+  client.subcommands.push_back(std::move(verify));
   return client;
 }
 

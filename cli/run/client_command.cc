@@ -21,6 +21,7 @@
 #include "client/agent/agent.h"
 #include "client/agent/eligibility.h"
 #include "client/agent/privacy_ledger.h"
+#include "client/agent/receipt_keeper.h"
 #include "client/agent/secure_tasks.h"
 #include "client/agent/site_policy.h"
 #include "client/training/device/device_trainers.h"
@@ -313,6 +314,20 @@ std::shared_ptr<const SecureIdentity> SecureBy(const Security& security, const s
   return secure;
 }
 
+// The keeper of receipts; null without --receipts.
+std::shared_ptr<ReceiptKeeper> ReceiptsIn(const ClientOptions& options, const Security& security,
+                                          std::function<void(const std::string&)> note) {
+  if (options.receipts.empty()) return nullptr;
+  ReceiptKeeper::Options of_keeper{.folder = options.receipts, .authority = nullptr, .note = std::move(note)};
+  if (security.identity != nullptr) {
+    of_keeper.authority = [identity = security.identity, held = std::shared_ptr<const NodeIdentity>()]() mutable {
+      held = identity();
+      return &held->authority;
+    };
+  }
+  return std::make_shared<ReceiptKeeper>(FileSystem::Default(), std::move(of_keeper));
+}
+
 // The name in its certificate, or else --name.
 StatusOr<std::string> NameOfClient(const ClientOptions& options, const Security& security) {
   if (!security.name.empty() && !options.name.empty()) {
@@ -408,7 +423,8 @@ Status ServeAsClient(const ClientOptions& options) {
        .examples = std::make_shared<ExampleAccounts>(FileSystem::Default(), JoinPath(options.state, kExamplesFolder),
                                                      true, RIVULET_VERSION),
        .trainers = TrainersOn(device),
-       .secure = SecureBy(security, options.state, policy.secure)});
+       .secure = SecureBy(security, options.state, policy.secure),
+       .receipts = ReceiptsIn(options, security, NoteOf(options, name, log))});
   interrupt.Call([&] {
     agent.Stop();
     (*connection)->Cancel();
@@ -472,6 +488,9 @@ Command ClientCommand() {
   command.Flag("--soft", &options->device.soft, "train plans that the device does not support on the processor");
   command.Option("--policy", "FILE", &options->policy,
                  "this site's policy: allowed authors, ops and columns of plans (docs/guide/site.md)");
+  command.Option("--receipts", "DIR", &options->receipts,
+                 "keep the newest record of each run, and a receipt of each update that counted; refuse tasks of a "
+                 "coordinator that shows another history of a run than before");
   command.Option("--show-plan", "FILE", &options->show_plan,
                  "train nothing: print the work of this plan here, or with 'offered' of the coordinator's plan");
   command.Flag("--preflight", &options->preflight,

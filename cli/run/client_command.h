@@ -6,5 +6,6 @@
 namespace rivulet {
 
 Command ClientCommand();
+Command VerifyProofCommand();  // of rivulet-client alone
 
 }  // namespace rivulet

@@ -33,6 +33,7 @@ struct ClientOptions {
   std::string base_dir;                       // of downloaded bases; "": BaseStore::DefaultFolder()
   std::optional<int64_t> base_megabytes;      // limit for all of them; nullopt: BaseStoreOptions'
   DeviceOptions device;
+  std::string receipts;  // a folder; "": none are kept
   bool preflight = false;
   bool zstd = false;
   bool json = false;

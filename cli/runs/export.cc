@@ -7,6 +7,7 @@
 #include "cli/runs/commands.h"
 #include "cli/terminal.h"
 #include "coordinator/history/questions.h"
+#include "coordinator/stored_run.h"
 #include "engine/base/file_system.h"
 #include "engine/base/join.h"
 #include "engine/data/event_file.h"
@@ -14,6 +15,7 @@
 #include "engine/io/new_folder.h"
 #include "inspect/csv.h"
 #include "inspect/listed_runs.h"
+#include "inspect/run_proof.h"
 #include "inspect/run_status.h"
 #include "inspect/tensorboard.h"
 
@@ -23,7 +25,7 @@ namespace {
 struct ExportRunOptions {
   HistoryOptions history;
   std::vector<std::string> runs;
-  std::string csv, json_file, tensorboard;
+  std::string csv, json_file, tensorboard, proof;
 };
 
 constexpr char kTasksOfRound[] = "SELECT * FROM client_rounds WHERE run_id = ?1 AND round = ?2";
@@ -48,6 +50,7 @@ constexpr ExportedView kExportedViews[] = {{"runs"},
                                            {"client_rounds", kTasksOfRound},
                                            {"metrics", kMetricsOfRound},
                                            {"models"},
+                                           {"records"},
                                            {"events"},
                                            {"client_reliability"}};
 
@@ -178,9 +181,11 @@ Status ExportTensorBoard(History& history, const RunRow& run, const std::string&
 }
 
 Status ExportRun(const ExportRunOptions& options) {
-  if (options.csv.empty() && options.json_file.empty() && options.tensorboard.empty())
+  if (options.csv.empty() && options.json_file.empty() && options.tensorboard.empty() && options.proof.empty())
     return UsageError(
-        "'rivulet runs export' needs --csv DIR, --json FILE or --tensorboard DIR; see 'rivulet runs export --help'");
+        "'rivulet runs export' needs --csv DIR, --json FILE, --tensorboard DIR or --proof DIR; see 'rivulet runs "
+        "export "
+        "--help'");
   RIVULET_ASSIGN_OR_RETURN(const auto history, OpenToRead(options.history));
   RIVULET_ASSIGN_OR_RETURN(const std::vector<ListedRun> meant, RunsMeant(*history, options.runs));
   if (meant.size() > 1 && !options.json_file.empty())
@@ -196,6 +201,13 @@ Status ExportRun(const ExportRunOptions& options) {
     if (!options.json_file.empty()) {
       RIVULET_RETURN_IF_ERROR(ExportJson(*history, run.run_id, options.json_file));
       fmt::print("run {}: {}\n", run.run_id, options.json_file);
+    }
+    if (!options.proof.empty()) {
+      const std::string folder = meant.size() > 1 ? JoinPath(options.proof, run.run_id) : options.proof;
+      RIVULET_RETURN_IF_ERROR(CheckOurs(run));
+      RIVULET_ASSIGN_OR_RETURN(const WrittenProof written, WriteProof(options.history.db, run.run_id, folder));
+      fmt::print("run {}: {} records and {} model{} in {}; head {}\n", run.run_id, written.records, written.models,
+                 written.models == 1 ? "" : "s", folder, written.head);
     }
     if (!options.tensorboard.empty()) RIVULET_RETURN_IF_ERROR(ExportTensorBoard(*history, run, options.tensorboard));
   }
@@ -213,12 +225,16 @@ Command RunsExportCommand() {
           "rivulet runs export latest --csv run\n"
           "  rivulet runs export latest --json run.json\n"
           "  rivulet runs export tag=baseline --csv baseline\n"
-          "  rivulet runs export latest --tensorboard events"};
+          "  rivulet runs export latest --tensorboard events\n"
+          "  rivulet runs export latest --proof proof"};
   command.Positional("RUN", &options->runs, kRunsHelp)
       .Option("--csv", "DIR", &options->csv,
               "write one CSV file a table, such as DIR/rounds.csv, or DIR/RUN_ID/rounds.csv of several runs; the "
               "folder is created")
       .Option("--json", "FILE", &options->json_file, "write one JSON object with an array a table")
+      .Option("--proof", "DIR", &options->proof,
+              "write the records of its versions, its plan and the models that it keeps, for 'rivulet-client verify'; "
+              "the folder is created")
       .Option("--tensorboard", "DIR", &options->tensorboard,
               "write TensorBoard events to DIR/RUN_ID: metrics, histograms, confusion matrices, the graph and the "
               "hyperparameters");

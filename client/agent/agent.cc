@@ -60,7 +60,8 @@ Status Agent::Run() {
                      .ledger = options_.ledger.get(),
                      .examples = options_.examples.get(),
                      .trainers = options_.trainers,
-                     .secure = secure ? &*secure : nullptr});
+                     .secure = secure ? &*secure : nullptr,
+                     .receipts = options_.receipts.get()});
   PollRequest request;
   request.caller = {.name = options_.client_id, .certificate_serial = options_.certificate_serial, .session = session_};
   request.capabilities.version = options_.version;
@@ -109,6 +110,7 @@ Status Agent::Run() {
     }
     // A long poll may be answered after its task; the end of the run is sent to it alone.
     if (const std::optional<PollReply::Over> over = heartbeat->over()) {
+      runner.CollectReceipts(caller);
       TellOver(*over, caller.run_id);
       return absl::OkStatus();
     }
@@ -135,11 +137,15 @@ Status Agent::Run() {
     RIVULET_RETURN_IF_ERROR(polled.status());
     const PollReply& reply = *polled;
     if (secure) secure->Take(caller, reply, true);
-    for (const TaskOutcome& outcome : reply.outcomes) Settle(outcome, caller.run_id);
+    for (const TaskOutcome& outcome : reply.outcomes) {
+      if (outcome.durable && outcome.end == TaskEnd::kFolded) runner.CollectReceipt(caller, outcome.task);
+      Settle(outcome, caller.run_id);
+    }
     if (observer.on_outcome) {
       for (const TaskOutcome& outcome : reply.outcomes) observer.on_outcome(outcome);
     }
     if (reply.over) {
+      runner.CollectReceipts(caller);
       TellOver(*reply.over, caller.run_id);
       return absl::OkStatus();
     }

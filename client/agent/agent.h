@@ -57,6 +57,7 @@ struct AgentOptions {
   TrainerFactory trainers = nullptr;               // null: on the host; checkpoints need the host
   // Null: plans with secure aggregation are refused.
   std::shared_ptr<const SecureIdentity> secure;
+  std::shared_ptr<ReceiptKeeper> receipts;  // null: none are asked for
 };
 
 class Agent {

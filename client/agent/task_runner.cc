@@ -6,6 +6,7 @@
 #include "client/training/failure.h"
 #include "engine/profile/tracer.h"
 #include "federated/plan/download_bounds.h"
+#include "federated/updates/block_crcs.h"
 
 namespace rivulet {
 namespace {
@@ -31,7 +32,8 @@ bool TurnedAway(const Status& status) { return absl::IsPermissionDenied(status) 
 }  // namespace
 
 TaskRunner::TaskRunner(CoordinatorApi& api, ArtifactCache& artifacts, StopSignal& stop, TaskRunnerOptions options)
-    : artifacts_(artifacts),
+    : api_(api),
+      artifacts_(artifacts),
       stop_(stop),
       tracer_(options.instruments.tracer),
       states_(options.states),
@@ -39,6 +41,7 @@ TaskRunner::TaskRunner(CoordinatorApi& api, ArtifactCache& artifacts, StopSignal
       checkpoint_(options.checkpoint),
       secure_(options.secure),
       ledger_(options.ledger),
+      receipts_(options.receipts),
       calls_(api, stop, std::move(options.calls)),
       trainer_(artifacts, stop, options.instruments, options.states, options.memory_budget, std::move(options.trainers),
                options.checkpoint, std::move(options.available_memory)) {
@@ -47,6 +50,26 @@ TaskRunner::TaskRunner(CoordinatorApi& api, ArtifactCache& artifacts, StopSignal
   trainer_.ProtectExamples(
       [accounts = options.examples](const Task& task, std::string_view client_id, const Plan& plan,
                                     const ExampleData& data) { return accounts->Begin(task, client_id, plan, data); });
+}
+
+// Once and without a retry: a coordinator whose run is over may be gone, and nothing waits for a receipt.
+void TaskRunner::CollectReceipt(const Caller& caller, const TaskId& task) {
+  if (receipts_ == nullptr) return;
+  receipts_->Collect(task, [&](const BlobId& id, int64_t most) -> StatusOr<std::string> {
+    RIVULET_ASSIGN_OR_RETURN(const auto reader, api_.Fetch(caller, id, 0));
+    std::string bytes;
+    for (;;) {
+      RIVULET_ASSIGN_OR_RETURN(const std::span<const std::byte> chunk, reader->Next());
+      if (chunk.empty()) return bytes;
+      if (std::ssize(bytes) + std::ssize(chunk) > most) return InvalidArgument("a receipt of more than {} bytes", most);
+      bytes.append(reinterpret_cast<const char*>(chunk.data()), chunk.size());
+    }
+  });
+}
+
+void TaskRunner::CollectReceipts(const Caller& caller) {
+  if (receipts_ == nullptr) return;
+  for (const TaskId& task : receipts_->sent()) CollectReceipt(caller, task);
 }
 
 StatusOr<TaskReport> TaskRunner::Run(const Caller& caller, const Task& task, std::span<const BoundData> data) {
@@ -156,7 +179,17 @@ StatusOr<TaskReport> TaskRunner::Perform(const Caller& caller, const Task& task,
   if (plan.ok()) sums_securely_ = secure;
   StatusOr<FinishedWork> work = Cancelled("not begun");
   Status status;
-  if (secure) {
+  Status shown;  // that the coordinator shows the run that it has shown before
+  if (receipts_ != nullptr) {
+    shown =
+        receipts_->Admit(task.run_id, [&](const BlobId& id, int64_t most) { return calls_.Fetch(caller, id, most); });
+    if (absl::IsDataLoss(shown)) shown = WithReason(shown, TaskFailure::Code::kNotWilling, "records");
+  }
+  // An outcome is told with the next poll, when its version may not be durable yet.
+  if (shown.ok()) CollectReceipts(caller);
+  if (!shown.ok()) {
+    work = shown;
+  } else if (secure) {
     StatusOr<TaskReport> begun = TrainForSum(caller, *(*plan)->plan, task, data, sources);
     if (begun.ok()) return begun;
     work = begun.status();
@@ -175,6 +208,11 @@ StatusOr<TaskReport> TaskRunner::Perform(const Caller& caller, const Task& task,
     report.bytes_up = static_cast<int64_t>(work->update.size());
     TraceSpan uploading(tracer_, "phase", "upload");
     uploading.Arg("bytes", report.bytes_up);
+    if (receipts_ != nullptr && task.kind == TaskKind::kTrain) {
+      BlockCrcs crcs;
+      crcs.Append(std::as_bytes(std::span(work->update)));
+      receipts_->Sending(task.id, crcs.Identity(task.step));
+    }
     const Submission submission{task.id, task.step, report.bytes_up, work->result()};
     const StatusOr<SubmitResult> submitted =
         calls_.Submit(caller, submission, std::make_shared<const std::string>(std::move(work->update)));

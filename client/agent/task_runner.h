@@ -9,6 +9,7 @@
 
 #include "client/agent/persisted_updates.h"
 #include "client/agent/privacy_ledger.h"
+#include "client/agent/receipt_keeper.h"
 #include "client/agent/secure_tasks.h"
 #include "client/calls/coordinator_calls.h"
 #include "client/calls/stop_signal.h"
@@ -33,6 +34,7 @@ struct TaskRunnerOptions {
   ExampleAccounts* examples = nullptr;                  // null: plans that protect single examples are refused
   TrainerFactory trainers = nullptr;                    // null: on the host; checkpoints need the host
   SecureTasks* secure = nullptr;                        // null: plans with secure aggregation are refused
+  ReceiptKeeper* receipts = nullptr;                    // null: none are asked for
 };
 
 // Runner of tasks. Not thread-safe: one per thread. The thread has called EnterWorkerThread().
@@ -49,6 +51,12 @@ class TaskRunner {
   // the coordinator rejects the client. A task of a secure sum returns as kInSteps once its words are made: SecureTasks
   // reports its end.
   StatusOr<TaskReport> Run(const Caller& caller, const Task& task, std::span<const BoundData> data);
+
+  // The version that holds the task's update is durable.
+  void CollectReceipt(const Caller& caller, const TaskId& task);
+  // Of all updates that this process has sent and has no receipt of: before a task, and when the run is over. Each is
+  // asked for once.
+  void CollectReceipts(const Caller& caller);
 
   // Whether the last plan that was read sums updates under masks; nullopt: none was read.
   std::optional<bool> sums_securely() const { return sums_securely_; }
@@ -68,6 +76,7 @@ class TaskRunner {
   StatusOr<FinishedWork> TrainAndKeep(const Caller& caller, const Task& task, std::span<const BoundData> data,
                                       const TaskTrainer::Sources& sources);
 
+  CoordinatorApi& api_;
   ArtifactCache& artifacts_;
   StopSignal& stop_;
   Tracer* const tracer_;
@@ -76,6 +85,7 @@ class TaskRunner {
   TrainingCheckpoint* const checkpoint_;
   SecureTasks* const secure_;
   PrivacyLedger* const ledger_;
+  ReceiptKeeper* const receipts_;
   CoordinatorCalls calls_;
   TaskTrainer trainer_;
   TaskId lost_;  // the last task with a missing plan or model, and the number of successive times

@@ -197,6 +197,8 @@ Status VersionWriter::Commit(std::span<PendingAttempt> attempts) {
   };
   std::optional<BestVersion> best = best_written_;
   for (const PendingAttempt& pending : attempts) best = BetterOf(best, pending);
+  std::optional<records::RecordChain> chain;
+  if (options_.records != nullptr) chain = options_.records->chain();
   std::vector<std::optional<ModelRow>> models;  // of each attempt
   std::vector<int64_t> written;
   for (PendingAttempt& pending : attempts) {
@@ -208,11 +210,24 @@ Status VersionWriter::Commit(std::span<PendingAttempt> attempts) {
     std::optional<ModelRow>& model = models.emplace_back();
     if (!pending.version) continue;
     model = pending.version->row;
-    if (pending.version->model == nullptr) {
-      model->path.clear();
-    } else if (const Status status = store_.Write(*pending.version); status.ok()) {
+    const auto write = [&]() -> Status {
+      if (chain) {
+        RIVULET_ASSIGN_OR_RETURN(pending.record, options_.records->Make({.version = pending.attempt.round,
+                                                                         .made_ms = pending.end.finished_unix_ms,
+                                                                         .model = *pending.end.model_digest,
+                                                                         .updates = pending.updates,
+                                                                         .privacy = pending.privacy},
+                                                                        *chain));
+      }
+      if (pending.version->model == nullptr) {
+        model->path.clear();
+        return absl::OkStatus();
+      }
+      RIVULET_RETURN_IF_ERROR(store_.Write(*pending.version, pending.record ? pending.record->digest : ""));
       written.push_back(pending.attempt.round);
-    } else {
+      return absl::OkStatus();
+    };
+    if (const Status status = write(); !status.ok()) {
       // No row names them.
       for (const int64_t round : written) store_.Remove(round).IgnoreError();
       return annotate(status);
@@ -247,6 +262,7 @@ Status VersionWriter::Commit(std::span<PendingAttempt> attempts) {
     record.seen.swap(pending.seen);
     if (!pending.snapshot.empty()) record.blobs.push_back({kSnapshotBlob, pending.snapshot});
     record.model = models[next++];
+    record.record = pending.record;
     if (record.model && record.round.round == newest) record.forget_models = forget;
     return &record;
   };
@@ -257,6 +273,7 @@ Status VersionWriter::Commit(std::span<PendingAttempt> attempts) {
     return annotate(status);
   }
   newest_ = newest;
+  if (chain) options_.records->SetDurable(*std::move(chain));
   best_written_ = best;
   for (const int64_t round : forget) named_.erase(round);
   named_.insert(written.begin(), written.end());

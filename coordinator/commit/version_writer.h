@@ -27,6 +27,7 @@
 #include <utility>
 #include <vector>
 
+#include "coordinator/commit/record_maker.h"
 #include "coordinator/history/history.h"
 #include "coordinator/ledger/ledger.h"
 #include "coordinator/ledger/packed_tasks.h"
@@ -54,6 +55,10 @@ struct PendingAttempt {
   std::optional<ServedVersion> version;               // of a committed one
   std::string snapshot;                               // the state of the rounds after it, for a restart; "": none
   std::vector<int64_t> needed;                        // earlier versions that open tasks of the snapshot start from
+  // Of a committed attempt: the contents of its record, and the record once its row is durable.
+  FoldedUpdates updates = {};
+  std::optional<records::RecordedPrivacy> privacy = std::nullopt;
+  std::optional<RecordRow> record = std::nullopt;
 };
 
 // A version's worth by its evaluation on the test set, where more is better: its accuracy, or else its negated loss;
@@ -82,6 +87,7 @@ class VersionWriter {
     // Called once, on the writing thread: nothing more is written, and the run fails.
     std::function<void(const Status&)> on_failed;
     Tracer* tracer = nullptr;
+    RecordMaker* records = nullptr;  // of the run's versions; null: none are made. Must outlive the writer
   };
   // `models`: the rows of the run's models in the history; `last`: the version from which the run resumes. History and
   // store must outlive the writer; meanwhile only const members of the store may be called.

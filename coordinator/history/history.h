@@ -39,8 +39,12 @@ struct AttemptRecord {
   bool finishes_run = false;                          // the run's last round: runs.status becomes "finished" with it
   std::string kind =
       "train";  // of all its tasks; "evaluate": a cohort that measures `round`, which is no row of `rounds`
-  std::vector<BlobRow> blobs;  // as of this round; each replaces earlier ones of its name
+  std::vector<BlobRow> blobs;       // as of this round; each replaces earlier ones of its name
+  std::optional<RecordRow> record;  // a committed round's
 };
+
+// The name of round 0's blob with a run's configuration at the time when its records began.
+inline constexpr char kConfigurationBlob[] = "configuration";
 
 // The part of the log that is in the file. The log restarts once all of it is, and no reader needs it.
 struct CheckpointProgress {
@@ -97,10 +101,13 @@ class History {
 
   // Writing. If a commit itself fails (in its sync), a crash or the next opening may still find the transaction in the
   // log. So files that its rows name must stay until the history was opened and read again.
-  Status AddRun(const RunRow& run, const ModelRow& initial_model, std::span<const EventRow> events);
+  // `record`: of the run's first version, stored with its present configuration; null: the run makes no records.
+  Status AddRun(const RunRow& run, const ModelRow& initial_model, std::span<const EventRow> events,
+                const RecordRow* record = nullptr);
   // A run that resumes: status "running", a new configuration, plan and program version, finished_at NULL. Its models
   // are those beside this file, which may have been copied or renamed with it.
-  Status ReopenRun(const RunRow& run, std::span<const EventRow> events);
+  // `record`: of the version from which a run without records resumes; null: it has records.
+  Status ReopenRun(const RunRow& run, std::span<const EventRow> events, const RecordRow* record = nullptr);
   // `status` "finished", "interrupted" or "failed" with its reason.
   Status EndRun(const std::string& run_id, const std::string& status, const std::string& reason, const std::string& at,
                 std::span<const EventRow> events);
@@ -159,6 +166,8 @@ class History {
   StatusOr<std::optional<ClientReliabilityRow>> ReliabilityOf(const std::string& run_id, const std::string& client_id);
   StatusOr<std::vector<MetricRow>> Metrics(const std::string& run_id, const std::string& scope = "central");
   StatusOr<std::vector<ModelRow>> Models(const std::string& run_id);
+  StatusOr<std::vector<RecordRow>> Records(const std::string& run_id);  // in order
+  StatusOr<std::optional<RecordRow>> FindRecord(const std::string& run_id, int64_t round);
   StatusOr<std::vector<EventRow>> Events(const std::string& run_id);
   StatusOr<std::vector<EventRow>> NewestEvents(const std::string& run_id, size_t most);  // newest first
   StatusOr<std::vector<ClientRow>> Clients();
@@ -210,6 +219,9 @@ class History {
   Status InsertAudit(const AuditRow& row) REQUIRES(mutex_);
   Status InsertModel(int64_t run, const ModelRow& model) REQUIRES(mutex_);
   Status InsertBlob(int64_t run, int64_t round, const BlobRow& blob) REQUIRES(mutex_);
+  Status InsertRecord(int64_t run, const RecordRow& record) REQUIRES(mutex_);
+  // The first of a run, with the configuration that it names.
+  Status InsertFirstRecord(int64_t run, const RunRow& row, const RecordRow& record) REQUIRES(mutex_);
   Status InsertTasks(int64_t run, int64_t attempt_key, const AttemptRecord& record, Changes& changes) REQUIRES(mutex_);
   Status InsertMetrics(int64_t run, const AttemptRecord& record) REQUIRES(mutex_);
 

@@ -29,6 +29,8 @@ constexpr HostileRow kHostileRows[] = {
     {"SELECT r.run_id FROM other.model m JOIN other.run r ON r.run = m.run WHERE length(m.digest) <> 32",
      "an invalid model digest"},
     {"SELECT t.task FROM other.task t WHERE length(t.update_digest) <> 32", "an invalid update digest"},
+    {"SELECT r.run_id FROM other.record c JOIN other.run r ON r.run = c.run WHERE length(c.digest) <> 32",
+     "an invalid record digest"},
 };
 
 // Copies a table of the other file: each column as it is, or by `expressions`; a column with an empty expression is a
@@ -94,6 +96,7 @@ Status CopyRows(Database& db) {
       kOfRuns));
   RIVULET_RETURN_IF_ERROR(CopyTable<StoredModel>(db, {{"run", "m.ours"}}, kOfRuns));
   RIVULET_RETURN_IF_ERROR(CopyTable<StoredBlob>(db, {{"run", "m.ours"}}, kOfRuns));
+  RIVULET_RETURN_IF_ERROR(CopyTable<StoredRecord>(db, {{"run", "m.ours"}}, kOfRuns));
   RIVULET_RETURN_IF_ERROR(CopyTable<StoredKey>(db, {{"run", "m.ours"}}, kOfRuns));
   RIVULET_RETURN_IF_ERROR(CopyTable<StoredTag>(db, {{"run", "m.ours"}}, kOfRuns));
   RIVULET_RETURN_IF_ERROR(CopyTable<StoredNote>(db, {{"run", "m.ours"}}, kOfRuns));

@@ -147,6 +147,19 @@ StatusOr<std::vector<ModelRow>> History::Models(const std::string& run_id) {
   return Select<ModelRow>(*db_, "WHERE run_id = ? ORDER BY round", {run_id});
 }
 
+StatusOr<std::vector<RecordRow>> History::Records(const std::string& run_id) {
+  MutexLock lock(mutex_);
+  return Select<RecordRow>(*db_, "WHERE run_id = ? ORDER BY round", {run_id});
+}
+
+StatusOr<std::optional<RecordRow>> History::FindRecord(const std::string& run_id, int64_t round) {
+  MutexLock lock(mutex_);
+  RIVULET_ASSIGN_OR_RETURN(std::vector<RecordRow> rows,
+                           Select<RecordRow>(*db_, "WHERE run_id = ? AND round = ?", {run_id, round}));
+  if (rows.empty()) return std::nullopt;
+  return std::move(rows.front());
+}
+
 StatusOr<std::vector<EventRow>> History::Events(const std::string& run_id) {
   MutexLock lock(mutex_);
   return Select<EventRow>(*db_, "WHERE run_id = ? ORDER BY at, rowid", {run_id});

@@ -80,6 +80,15 @@ struct SqlTable<ModelRow> {
 };
 
 template <>
+struct SqlTable<RecordRow> {
+  static constexpr char kName[] = "records";
+  static constexpr auto kColumns =
+      std::tuple(SqlColumn{"run_id", &RecordRow::run_id}, SqlColumn{"round", &RecordRow::round},
+                 SqlColumn{"digest", &RecordRow::digest}, SqlColumn{"record", &RecordRow::record},
+                 SqlColumn{"signature", &RecordRow::signature}, SqlColumn{"certificate", &RecordRow::certificate});
+};
+
+template <>
 struct SqlTable<EventRow> {
   static constexpr char kName[] = "events";
   static constexpr auto kColumns =

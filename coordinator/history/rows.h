@@ -87,6 +87,16 @@ struct ModelRow {
   int64_t parameters = 0;
 };
 
+// What a version states of how it was made.
+struct RecordRow {
+  std::string run_id;
+  int64_t round = 0;
+  std::string digest;       // of the text
+  std::string record;       // text: federated/records/version_record.h
+  std::string signature;    // in hexadecimal digits; "": of a simulation, which has no certificate
+  std::string certificate;  // of the coordinator that signed it, in PEM
+};
+
 struct EventRow {
   std::string run_id;
   std::optional<int64_t> round;

@@ -85,7 +85,8 @@ Status Migrate(Database& db, int64_t version) {
   }));
   if (version == 3) sql += "DROP INDEX task_by_client;\n";
   return db.Script(sql + AddColumnsSql<StoredAttempt>(version) + AddColumnsSql<StoredTask>(version) +
-                   (version < SqlTable<StoredPointer>::kSince ? PointersSql() : "") + ViewsSql());
+                   (version < SqlTable<StoredPointer>::kSince ? PointersSql() : "") +
+                   (version < SqlTable<StoredRecord>::kSince ? CreateTableSql<StoredRecord>() : "") + ViewsSql());
 }
 
 std::string TablesSql(int64_t version) {
@@ -93,7 +94,8 @@ std::string TablesSql(int64_t version) {
          CreateTableSql<StoredNote>() + CreateTableSql<StoredClient>() + CreateTableSql<StoredMembership>() +
          CreateTableSql<StoredAttempt>(version) + CreateTableSql<StoredTask>(version) + CreateTableSql<StoredMetric>() +
          CreateTableSql<StoredModel>() + CreateTableSql<StoredBlob>() + CreateTableSql<StoredEvent>() +
-         CreateTableSql<StoredAudit>() + kIndices + (version >= SqlTable<StoredPointer>::kSince ? PointersSql() : "");
+         CreateTableSql<StoredAudit>() + kIndices + (version >= SqlTable<StoredPointer>::kSince ? PointersSql() : "") +
+         (version >= SqlTable<StoredRecord>::kSince ? CreateTableSql<StoredRecord>() : "");
 }
 
 // Joins use integer keys, and every expression for filters or sorting is a plain column or a constant of one arm. So
@@ -166,6 +168,9 @@ std::string ViewsSql() {
        "       CASE WHEN instr(m.file, '/') > 0 OR r.models = '' THEN m.file ELSE r.models || '/' || m.file END AS "
        "path,\n"
        "       m.bytes, m.parameters\nFROM model m JOIN run r ON r.run = m.run");
+  view("records", fmt::format("SELECT r.run_id, c.round, {} AS digest, c.record, {} AS signature, c.certificate\n"
+                              "FROM record c JOIN run r ON r.run = c.run",
+                              Hex("c.digest"), Hex("c.signature")));
   view("events", fmt::format("SELECT r.run_id, e.round, {} AS at, {} AS level, e.source, e.message, e.event AS rowid\n"
                              "FROM event e LEFT JOIN run r ON r.run = e.run",
                              Time("e.at"), Word("e.level", kLevels)));

@@ -14,8 +14,9 @@ namespace rivulet {
 // PRAGMA application_id: "RVLT". Distinguishes a history from other SQLite files.
 inline constexpr int kHistoryApplicationId = 0x52564C54;
 // PRAGMA user_version: the version of the newest column or table.
-inline constexpr int64_t kHistoryVersion = std::max({int64_t{kFirstHistory}, NewestColumn<StoredAttempt>(),
-                                                     NewestColumn<StoredTask>(), SqlTable<StoredPointer>::kSince});
+inline constexpr int64_t kHistoryVersion =
+    std::max({int64_t{kFirstHistory}, NewestColumn<StoredAttempt>(), NewestColumn<StoredTask>(),
+              SqlTable<StoredPointer>::kSince, SqlTable<StoredRecord>::kSince});
 // Older files are refused. Rivulet 0.1.0 is the last program that reads versions 1 and 2.
 inline constexpr int64_t kOldestHistoryVersion = 3;
 

@@ -1,4 +1,4 @@
-// The tables of a history, version 5. Run, client and task have integer keys; digests are 32 bytes, times milliseconds
+// The tables of a history, version 6. Run, client and task have integer keys; digests are 32 bytes, times milliseconds
 // since 1970 UTC, states small numbers. No value is stored twice. The views (schema.cc) give them the names and texts
 // that people read (rows.h, docs/reference/history.md). Only coordinator/history includes this.
 #pragma once
@@ -135,6 +135,14 @@ struct StoredPointer {
   int64_t at = 0;
   std::string author, note;
   int64_t rolled_back = 0;  // 1: a step back; it repeats the label's row before its last target
+};
+
+// A version's record (federated/records/version_record.h), as bytes, which third parties check.
+struct StoredRecord {
+  int64_t run = 0, round = 0;
+  Digest digest;
+  std::string record, certificate;
+  SqlBytes signature;
 };
 
 // Columns of a result that the first tables had, and those that later versions have appended.
@@ -331,6 +339,20 @@ struct SqlTable<StoredPointer> {
       SqlColumn{"rolled_back", &StoredPointer::rolled_back, "INTEGER NOT NULL"});
   static constexpr char kRest[] = "";
   static constexpr bool kWithoutRowid = false;
+};
+template <>
+struct SqlTable<StoredRecord> {
+  static constexpr char kName[] = "record";
+  static constexpr int64_t kSince = 6;
+  static constexpr auto kColumns =
+      std::tuple(SqlColumn{"run", &StoredRecord::run, "INTEGER NOT NULL REFERENCES run (run)"},
+                 SqlColumn{"round", &StoredRecord::round, "INTEGER NOT NULL CHECK (round >= 0)"},
+                 SqlColumn{"digest", &StoredRecord::digest, "BLOB NOT NULL"},
+                 SqlColumn{"record", &StoredRecord::record, "TEXT NOT NULL"},
+                 SqlColumn{"signature", &StoredRecord::signature, "BLOB NOT NULL"},
+                 SqlColumn{"certificate", &StoredRecord::certificate, "TEXT"});
+  static constexpr char kRest[] = "PRIMARY KEY (run, round)";
+  static constexpr bool kWithoutRowid = true;
 };
 
 }  // namespace rivulet

@@ -51,6 +51,18 @@ std::optional<int64_t> OrdinalIn(const ClientRoundRow& task, std::string_view st
   return ordinal;
 }
 
+StatusOr<std::string> BytesOfHex(std::string_view hex) {
+  std::string bytes;
+  for (size_t i = 0; i + 1 < hex.size(); i += 2) {
+    unsigned value = 0;
+    const auto [end, error] = std::from_chars(hex.data() + i, hex.data() + i + 2, value, 16);
+    if (error != std::errc() || end != hex.data() + i + 2) return InvalidArgument("'{}' is no hexadecimal text", hex);
+    bytes += static_cast<char>(value);
+  }
+  if (hex.size() % 2 == 1) return InvalidArgument("'{}' is no hexadecimal text", hex);
+  return bytes;
+}
+
 // Entries sorted by key.
 template <typename Value>
 std::vector<std::pair<int64_t, const Value*>> InOrder(const std::unordered_map<int64_t, Value>& map) {
@@ -185,7 +197,20 @@ Status History::InsertModel(int64_t run, const ModelRow& model) {
   return Insert(*db_, row);
 }
 
-Status History::AddRun(const RunRow& run, const ModelRow& initial_model, std::span<const EventRow> events) {
+Status History::InsertRecord(int64_t run, const RecordRow& record) {
+  StoredRecord row{.run = run, .round = record.round, .record = record.record, .certificate = record.certificate};
+  RIVULET_ASSIGN_OR_RETURN(row.digest, Digest::FromHex(record.digest));
+  RIVULET_ASSIGN_OR_RETURN(row.signature.bytes, BytesOfHex(record.signature));
+  return Insert(*db_, row);
+}
+
+Status History::InsertFirstRecord(int64_t run, const RunRow& row, const RecordRow& record) {
+  RIVULET_RETURN_IF_ERROR(InsertBlob(run, 0, {kConfigurationBlob, row.config}));
+  return InsertRecord(run, record);
+}
+
+Status History::AddRun(const RunRow& run, const ModelRow& initial_model, std::span<const EventRow> events,
+                       const RecordRow* record) {
   MutexLock lock(mutex_);
   StoredRun row;
   row.run_id = run.run_id;
@@ -207,6 +232,7 @@ Status History::AddRun(const RunRow& run, const ModelRow& initial_model, std::sp
     const int64_t key = db_->last_row();
     RIVULET_RETURN_IF_ERROR(WriteConfigKeys(*db_, key, run.config));
     RIVULET_RETURN_IF_ERROR(InsertModel(key, initial_model));
+    if (record != nullptr) RIVULET_RETURN_IF_ERROR(InsertFirstRecord(key, run, *record));
     RIVULET_RETURN_IF_ERROR(InsertEvents(events));
     return transaction->Commit();
   };
@@ -238,7 +264,7 @@ Status History::AddForeignRun(const RunRow& run, std::span<const RunKeyRow> keys
   return transaction->Commit();
 }
 
-Status History::ReopenRun(const RunRow& run, std::span<const EventRow> events) {
+Status History::ReopenRun(const RunRow& run, std::span<const EventRow> events, const RecordRow* record) {
   MutexLock lock(mutex_);
   RIVULET_ASSIGN_OR_RETURN(const int64_t key, RunKey(run.run_id));
   RIVULET_ASSIGN_OR_RETURN(const int64_t running, PlaceOf("running", kRunStates, "status of a run"));
@@ -248,6 +274,7 @@ Status History::ReopenRun(const RunRow& run, std::span<const EventRow> events) {
       "UPDATE run SET status = ?, reason = NULL, config = ?, version = ?, models = ?, plan_digest = ?, "
       "finished = NULL WHERE run = ?",
       {running, run.config, run.version, ModelsFolder(real_path_, run.run_id), SqlBlob{plan_digest.AsBytes()}, key}));
+  if (record != nullptr) RIVULET_RETURN_IF_ERROR(InsertFirstRecord(key, run, *record));
   RIVULET_RETURN_IF_ERROR(WriteConfigKeys(*db_, key, run.config));
   RIVULET_RETURN_IF_ERROR(InsertEvents(events));
   return transaction->Commit();
@@ -445,6 +472,7 @@ Status History::InsertAttempt(const AttemptRecord& attempt, Changes& changes) {
     RIVULET_RETURN_IF_ERROR(db_->Run("UPDATE model SET file = NULL WHERE run = ? AND round = ?", {run, forgotten}));
   }
   if (attempt.model) RIVULET_RETURN_IF_ERROR(InsertModel(run, *attempt.model));
+  if (attempt.record) RIVULET_RETURN_IF_ERROR(InsertRecord(run, *attempt.record));
   for (const BlobRow& blob : attempt.blobs) RIVULET_RETURN_IF_ERROR(InsertBlob(run, round.round, blob));
   RIVULET_RETURN_IF_ERROR(InsertEvents(attempt.events));
   for (const auto& [client_id, at] : attempt.seen) {
@@ -510,7 +538,7 @@ Status History::GoBack(const std::string& run_id, int64_t round, std::span<const
   RIVULET_RETURN_IF_ERROR(
       db_->Run("DELETE FROM task WHERE attempt_key IN (SELECT attempt_key FROM attempt WHERE run = ? AND round > ?)",
                {run, round}));
-  for (const char* table : {"attempt", "metric", "model", "blob"}) {
+  for (const char* table : {"attempt", "metric", "model", "blob", "record"}) {
     RIVULET_RETURN_IF_ERROR(db_->Run(fmt::format("DELETE FROM {} WHERE run = ? AND round > ?", table), {run, round}));
   }
   RIVULET_RETURN_IF_ERROR(
@@ -538,7 +566,7 @@ Status History::RemoveRun(const std::string& run_id) {
   RIVULET_RETURN_IF_ERROR(
       db_->Run("DELETE FROM task WHERE attempt_key IN (SELECT attempt_key FROM attempt WHERE run = ?)", {run}));
   for (const char* table :
-       {"attempt", "membership", "metric", "model", "blob", "event", "note", "tag", "run_key", "run"})
+       {"attempt", "membership", "metric", "model", "blob", "record", "event", "note", "tag", "run_key", "run"})
     RIVULET_RETURN_IF_ERROR(db_->Run(fmt::format("DELETE FROM {} WHERE run = ?", table), {run}));
   run_keys_.erase(run_id);
   return transaction->Commit();

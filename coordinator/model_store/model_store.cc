@@ -7,6 +7,7 @@
 #include "engine/base/check.h"
 #include "engine/base/temporary_name.h"
 #include "engine/io/atomic_file.h"
+#include "federated/records/version_record.h"
 
 namespace rivulet {
 namespace {
@@ -93,13 +94,16 @@ StatusOr<std::optional<std::string>> ModelStore::ReadPlan(FileSystem& fs, const 
 
 // Without flats and numbers it is the clients' download: they do not need the optimiser's state, which has the size of
 // two models. Its bytes are a function of run, plan, round and model alone, so a download that a restart interrupts
-// resumes in the same bytes.
-std::shared_ptr<const ModelFile> ModelStore::FileOf(int64_t round, const ServerState& state, Whose whose) const {
+// resumes in the same bytes. The record is in the server's file alone: a version that a crash has lost is made again
+// with another record.
+std::shared_ptr<const ModelFile> ModelStore::FileOf(int64_t round, const ServerState& state, Whose whose,
+                                                    std::string_view record) const {
   std::map<std::string, std::string> metadata = metadata_;
   metadata["rivulet.run_id"] = run_id_;
   metadata["rivulet.round"] = fmt::format("{}", round);
   if (whose == Whose::kClients) return std::make_shared<const ModelFile>(state.model, state.digest, metadata, nullptr);
   if (state.numbers != nullptr) metadata[kServerNumbersKey] = TextOf(*state.numbers);
+  if (!record.empty()) metadata[records::kRecordKey] = record;
   return std::make_shared<const ModelFile>(state.model, state.digest, metadata, state.flats);
 }
 
@@ -116,8 +120,9 @@ Status ModelStore::Announce(ServedVersion& version) const {
     version.sent = std::move(sent.model);
   }
   version.file = FileOf(round, version, Whose::kClients);
-  const bool same = version.flats == nullptr && version.numbers == nullptr;
-  version.whole = same ? version.file : FileOf(round, version, Whose::kServer);
+  const bool same = version.flats == nullptr && version.numbers == nullptr && !states_records_;
+  // Its record is not made yet, and has as many digits.
+  version.whole = same ? version.file : FileOf(round, version, Whose::kServer, states_records_ ? Digest().Hex() : "");
   for (const std::string& name : broadcasts_) version.broadcasts.push_back({name, Sha256Of(version.broadcast(name))});
   return absl::OkStatus();
 }
@@ -136,11 +141,13 @@ StatusOr<ServedVersion> ModelStore::Describe(int64_t round, ServerState state) c
   return stored;
 }
 
-Status ModelStore::Write(const ServedVersion& version) {
+Status ModelStore::Write(const ServedVersion& version, std::string_view record) {
   const int64_t round = version.row.round;
+  RIVULET_CHECK(record.empty() != states_records_, "round {} with the record '{}'", round, record);
+  const auto whole = record.empty() ? version.whole : FileOf(round, version, Whose::kServer, record);
   const auto write = [&]() -> Status {
     RIVULET_ASSIGN_OR_RETURN(const auto file, AtomicFile::Create(fs_, PathOf(round)));
-    for (const std::span<const std::byte> piece : version.whole->pieces()) RIVULET_RETURN_IF_ERROR(file->Append(piece));
+    for (const std::span<const std::byte> piece : whole->pieces()) RIVULET_RETURN_IF_ERROR(file->Append(piece));
     return file->Commit();
   };
   const Status status = write();

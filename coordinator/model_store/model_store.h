@@ -55,6 +55,9 @@ class ModelStore {
                                                     std::vector<std::string> broadcasts = {},
                                                     std::map<std::string, std::string> metadata = {});
 
+  // From now on each version's file states the digest of its record, as passed to Write.
+  void StateRecords() { states_records_ = true; }
+
   // Sets the codec of versions from now on; null: none. Its random numbers come from the seed.
   void SendBy(std::unique_ptr<const Download> download, uint64_t seed);
 
@@ -69,8 +72,8 @@ class ModelStore {
   // of SendBy cannot encode it.
   StatusOr<ServedVersion> Describe(int64_t round, ServerState state) const;
   // Writes the version's file, with the model and the server's own state; after OK it survives a crash, after an error
-  // nothing of it is left.
-  Status Write(const ServedVersion& version);
+  // nothing of it is left. `record`: the digest of its record, in hexadecimal digits, after StateRecords.
+  Status Write(const ServedVersion& version, std::string_view record = "");
   // FAILED_PRECONDITION: the row's file is missing, damaged, has another model than the row, or lacks the state that
   // `optimizer` needs; or as in Describe.
   StatusOr<ServedVersion> Load(const ModelRow& row, std::shared_ptr<const ModelLayout> layout,
@@ -92,7 +95,8 @@ class ModelStore {
              std::map<std::string, std::string> metadata);
   std::string PathOf(int64_t round) const;
   enum class Whose : uint8_t { kClients, kServer };  // the model alone, or with the server's own state
-  std::shared_ptr<const ModelFile> FileOf(int64_t round, const ServerState& state, Whose whose) const;
+  std::shared_ptr<const ModelFile> FileOf(int64_t round, const ServerState& state, Whose whose,
+                                          std::string_view record = "") const;
   Status Announce(ServedVersion& version) const;  // sets its files and broadcasts from its state
 
   FileSystem& fs_;
@@ -103,6 +107,7 @@ class ModelStore {
   const std::map<std::string, std::string> metadata_;
   std::unique_ptr<const Download> download_;
   uint64_t seed_ = 0;
+  bool states_records_ = false;
   std::unique_ptr<FileLock> lock_;
 };
 

@@ -41,12 +41,40 @@ StatusOr<std::string> SignedEnvelope(std::string_view text, EVP_PKEY* key, std::
 
 }  // namespace
 
+StatusOr<std::string> SignatureOf(std::string_view text, EVP_PKEY* key) { return SignBytes(key, SignedBytes(text)); }
+
+StatusOr<std::string> EnvelopeOf(const SignedRecord& record) {
+  if (record.signature.empty()) return Unsigned(record.record);
+  RIVULET_ASSIGN_OR_RETURN(const Certificate certificate,
+                           ReadCertificate(record.certificate, "the certificate of a version's record"));
+  // One text a certificate, as there is one of a record.
+  if (certificate.Pem() != record.certificate) {
+    return InvalidArgument("the certificate of version {} of run '{}' has characters that no certificate in PEM has",
+                           record.record.version, record.record.run);
+  }
+  return SignedEnvelope(record.text, X509_get0_pubkey(certificate.x509.get()), record.signature, record.certificate);
+}
+
+StatusOr<SignedRecord> SignedRecordOf(std::string text, std::string signature, std::string certificate) {
+  SignedRecord read = {
+      .text = std::move(text), .signature = std::move(signature), .certificate = std::move(certificate)};
+  RIVULET_ASSIGN_OR_RETURN(read.record, ReadVersionRecord(read.text));
+  read.digest = DigestOf(read.text);
+  if (read.signature.empty() != read.certificate.empty()) {
+    return InvalidArgument(
+        "the record of version {} of run '{}' has one of signature and certificate without the other",
+        read.record.version, read.record.run);
+  }
+  RIVULET_RETURN_IF_ERROR(EnvelopeOf(read).status());
+  return read;
+}
+
 std::string Unsigned(const VersionRecord& record) { return Envelope(Write(record), Json::Array()); }
 
 StatusOr<std::string> Sign(const VersionRecord& record, EVP_PKEY* key, std::string_view certificate_pem) {
   RIVULET_RETURN_IF_ERROR(CheckSigningKey(key, record.run));
   const std::string text = Write(record);
-  RIVULET_ASSIGN_OR_RETURN(const std::string signature, SignBytes(key, SignedBytes(text)));
+  RIVULET_ASSIGN_OR_RETURN(const std::string signature, SignatureOf(text, key));
   return SignedEnvelope(text, key, signature, certificate_pem);
 }
 
@@ -59,27 +87,29 @@ StatusOr<SignedRecord> ReadSignedRecord(std::string_view envelope) {
     if (!bytes.ok()) return Annotate(bytes.status(), fmt::format("the \"{}\" of a version's record", name));
     return bytes;
   };
-  SignedRecord read;
-  RIVULET_ASSIGN_OR_RETURN(read.text, bytes_of(json, "payload"));
-  RIVULET_ASSIGN_OR_RETURN(read.record, ReadVersionRecord(read.text));
-  read.digest = DigestOf(read.text);
+  RIVULET_ASSIGN_OR_RETURN(std::string text, bytes_of(json, "payload"));
+  std::string signature, pem;
   const Json& signatures = json.At("signatures");
-  std::string again = Unsigned(read.record);
   if (signatures.size() > 0) {
     if (!signatures.IsArray() || signatures.size() != 1) return InvalidArgument("a record has one signature at most");
     const Json& one = signatures.elements()[0];
-    RIVULET_ASSIGN_OR_RETURN(read.signature, bytes_of(one, "sig"));
-    read.certificate = one.At("cert").text();
-    RIVULET_ASSIGN_OR_RETURN(const Certificate certificate,
-                             ReadCertificate(read.certificate, "the \"cert\" of a record"));
-    RIVULET_ASSIGN_OR_RETURN(
-        again, SignedEnvelope(read.text, X509_get0_pubkey(certificate.x509.get()), read.signature, read.certificate));
+    RIVULET_ASSIGN_OR_RETURN(signature, bytes_of(one, "sig"));
+    pem = one.At("cert").text();
+    if (signature.empty()) return InvalidArgument("the \"sig\" of a version's record is empty");
   }
+  RIVULET_ASSIGN_OR_RETURN(SignedRecord read, SignedRecordOf(std::move(text), std::move(signature), std::move(pem)));
+  RIVULET_ASSIGN_OR_RETURN(const std::string again, EnvelopeOf(read));
   if (again != envelope) {
     return InvalidArgument("the envelope of version {} of run '{}' has fields or characters that no envelope has",
                            read.record.version, read.record.run);
   }
   return read;
+}
+
+bool IsSignedByItsCertificate(const SignedRecord& record) {
+  const auto certificate = ReadCertificate(record.certificate, "a record's certificate");
+  return certificate.ok() &&
+         IsSignature(X509_get0_pubkey(certificate->x509.get()), SignedBytes(record.text), record.signature);
 }
 
 Status CheckSigned(const SignedRecord& record, const Certificate& authority) {

@@ -165,27 +165,33 @@ StatusOr<VersionRecord> ReadVersionRecord(std::string_view text) {
   return record;
 }
 
-Status RecordChain::Add(const VersionRecord& next, const Digest& digest) {
-  const auto broken = [&](const char* field, const auto& expected, const auto& found) {
-    return DataLoss("the records of run '{}' break at version {}: its \"{}\" is {}, and {} was expected",
-                    last_ ? last_->run : next.run, next.version, field, found, expected);
-  };
+std::optional<ChainBreak> RecordChain::BreakOf(const VersionRecord& next) const {
   const auto hex = [](const std::optional<Digest>& one) { return one ? one->Hex() : std::string("null"); };
+  const auto text = [](int64_t number) { return fmt::format("{}", number); };
   if (last_) {
     const VersionRecord& last = *last_;
-    if (next.run != last.run) return broken("run", last.run, next.run);
-    if (next.version != last.version + 1) return broken("version", last.version + 1, next.version);
-    if (next.previous != head_) return broken("previous", head_.Hex(), hex(next.previous));
-    if (next.base != last.model) return broken("base", last.model.Hex(), hex(next.base));
-    if (next.plan != last.plan) return broken("plan", last.plan.Hex(), next.plan.Hex());
+    if (next.run != last.run) return ChainBreak{"run", last.run, next.run};
+    if (next.version != last.version + 1) return ChainBreak{"version", text(last.version + 1), text(next.version)};
+    if (next.previous != head_) return ChainBreak{"previous", head_.Hex(), hex(next.previous)};
+    if (next.base != last.model) return ChainBreak{"base", last.model.Hex(), hex(next.base)};
     if (next.configuration != last.configuration) {
-      return broken("configuration", last.configuration.Hex(), next.configuration.Hex());
+      return ChainBreak{"configuration", last.configuration.Hex(), next.configuration.Hex()};
     }
   } else if (next.previous) {
-    return broken("previous", "null", hex(next.previous));
+    return ChainBreak{"previous", "null", hex(next.previous)};
   }
-  if (next.earlier != tree_.size()) return broken("earlier", tree_.size(), next.earlier);
-  if (next.earlier_root != tree_.root()) return broken("earlierRoot", tree_.root().Hex(), next.earlier_root.Hex());
+  if (next.earlier != tree_.size()) return ChainBreak{"earlier", text(tree_.size()), text(next.earlier)};
+  if (next.earlier_root != tree_.root()) {
+    return ChainBreak{"earlierRoot", tree_.root().Hex(), next.earlier_root.Hex()};
+  }
+  return std::nullopt;
+}
+
+Status RecordChain::Add(const VersionRecord& next, const Digest& digest) {
+  if (const auto broken = BreakOf(next)) {
+    return DataLoss("the records of run '{}' break at version {}: its \"{}\" is {}, and {} was expected",
+                    last_ ? last_->run : next.run, next.version, broken->field, broken->found, broken->expected);
+  }
   last_ = next;
   head_ = digest;
   tree_.Add(LeafOf(digest));

@@ -28,6 +28,8 @@ namespace rivulet::records {
 // Of the media type of signed records, too.
 inline constexpr std::string_view kStatementType = "https://in-toto.io/Statement/v1";
 inline constexpr std::string_view kPredicateType = "urn:rivulet:version:1";
+// Metadata of a version's model file: the digest of its record, in hexadecimal digits.
+inline constexpr char kRecordKey[] = "rivulet.record";
 
 // How a version hides its clients or examples, and what the run has spent with it.
 struct RecordedPrivacy {
@@ -66,9 +68,17 @@ Digest DigestOf(std::string_view text);
 // INVALID_ARGUMENT names the field that is missing, wrong or unknown, or says that the text is not as Write makes it.
 StatusOr<VersionRecord> ReadVersionRecord(std::string_view text);
 
+// A field by which a record does not follow those before it.
+struct ChainBreak {
+  std::string_view field;
+  std::string expected, found;
+};
+
 // The records of a run, from the first on, each checked against those before. Nothing is kept but the last.
 class RecordChain {
  public:
+  // The first field that is not as those before require; nullopt: the record follows them.
+  std::optional<ChainBreak> BreakOf(const VersionRecord& record) const;
   // DATA_LOSS names the run, the version and the field that breaks the chain, with what was expected and found; the
   // chain is unchanged then.
   Status Add(const VersionRecord& record, const Digest& digest);

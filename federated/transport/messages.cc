@@ -1,6 +1,7 @@
 #include "federated/transport/messages.h"
 
 #include "engine/base/display_name.h"
+#include "federated/transport/record_blobs.h"
 #include "federated/updates/task_columns.h"
 
 namespace rivulet {
@@ -64,7 +65,7 @@ void ToMessage(const BlobId& blob, rpc::BlobIdProto* message) {
 
 StatusOr<BlobId> FromMessage(const rpc::BlobIdProto& message) {
   BlobId blob;
-  RIVULET_ASSIGN_OR_RETURN(blob.form, ToEnum(message.form(), BlobId::Form::kBase, "a blob of form"));
+  RIVULET_ASSIGN_OR_RETURN(blob.form, ToEnum(message.form(), kReceiptForm, "a blob of form"));
   RIVULET_ASSIGN_OR_RETURN(blob.digest, Digest::FromBytes(message.digest()));
   return blob;
 }

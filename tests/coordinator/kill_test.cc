@@ -11,6 +11,7 @@
 #include "test_run.h"
 #include "tests/testing/status_matchers.h"
 #include "tiny_sites.h"
+#include "whole_chain.h"
 
 namespace rivulet {
 namespace {
@@ -128,6 +129,7 @@ TEST_P(KillTest, AtDurableOperations_ResumeGivesTheSameBitsAndEveryRowOnce) {
     EXPECT_EQ(run->status, "finished");
     EXPECT_EQ((*history)->Runs()->size(), 1u);
     EXPECT_EQ((*history)->Rounds(run->run_id)->size(), static_cast<size_t>(kRounds));
+    ExpectWholeChain(**history, *run, kRounds);
     std::set<TaskId> folded;
     size_t rows = 0, late = 0;
     const std::vector<ClientRoundRow> tasks = Value((*history)->ClientRounds(run->run_id));

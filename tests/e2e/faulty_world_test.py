@@ -27,7 +27,7 @@ COMMANDS = {  # by the words of the command: what follows them
     "sweep": ["tiny.toml", "--rounds", "1", "--grid", "client.epochs=1,2", "--plot", "out.svg", "--db", "new.sqlite"],
     "runs list": DB, "runs show": ["latest", *DB], "runs rounds": ["latest", *DB], "runs clients": ["latest", *DB],
     "runs compare": ["tiny", "second", *DB], "runs plot": ["latest", "--out", "out.svg", *DB], "runs tail": ["latest", *DB],
-    "runs export": ["latest", "--csv", "out", "--json", "out.json", "--tensorboard", "events", *DB],
+    "runs export": ["latest", "--csv", "out", "--json", "out.json", "--tensorboard", "events", "--proof", "proof", *DB],
     "runs profile": ["latest", *DB],
     "preflight": ["tiny.toml", "--listen", "127.0.0.1:0", "--insecure", "--db", "new.sqlite"],
     "runs sql": ["SELECT round, status FROM rounds", *DB], "runs verify": ["latest", *DB],
@@ -61,6 +61,7 @@ COMMANDS = {  # by the words of the command: what follows them
     "help": ["runs", "show"], "version": [], "doctor": [], "new": ["mine.toml"], "scenarios": [],
 }
 EXCUSED = {
+    "receipts check": "it wants a client's receipts, and keeps nothing",
     "privacy accounts": "it wants a client's accounts, and keeps nothing",
     "model base": "it reads what simulate with model.base reads, and keeps nothing",
     "model merge": "it wants a run with adapters, and writes as model export does",
@@ -95,7 +96,7 @@ LEFT = (".tmp", ".part")
 OWN = {"runs prune": "runs.sqlite", "runs tag": "runs.sqlite", "runs note": "runs.sqlite", "model point": "runs.sqlite",
        "model rollback": "runs.sqlite", "ca kit": "ca/", "ca issue": "ca/",
        "ca renew": "ca/", "ca revoke": "ca/"}
-FOLDERS = ("out", "events", "new", "kit", "x", "q")  # what commands make as folders
+FOLDERS = ("out", "events", "proof", "new", "kit", "x", "q")  # what commands make as folders
 
 
 def leaf_commands(words=()):

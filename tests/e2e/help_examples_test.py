@@ -12,7 +12,7 @@ from harness import RIVULET, SCENARIO, RivuletTest, main
 # What an example needs that this folder has not; it ends with 1, and says what it missed.
 ELSEWHERE = {
     "--coordinator": "a coordinator", "rivulet coordinator": "its keys", "rivulet aggregator": "its parent", "--simulation": "a simulation",
-    "preflight": "its keys", "ca ": "an authority's files", "data import": "other people's files", "data fetch mnist": "a network",
+    "preflight": "its keys", "ca ": "an authority's files", "--authority": "an authority's files", "receipts check": "a client's receipts", "data import": "other people's files", "data fetch mnist": "a network",
     "--attach": "a process", "onnx/": "other people's files", "net.onnx": "a model", "theirs.npz": "a model", "colleague/": "a history",
     "runs import logs": "event files", "weights.npz": "a model", "visits.csv": "a table", "north/columns.json": "other sites' columns", "holdout.tfrecord": "data",
     "/elsewhere/": "data", "--rounds 500": "so many rounds", "--from 41": "so many rounds", "plan sign heart.plan": "a plan",

@@ -328,7 +328,7 @@ class Export(RunsTest):
             if rows:
                 self.assertEqual(list(lines[0]), list(rows[0]), view)
         connection.close()
-        self.assert_refused(self.runs("export", run_id, code=2), "--csv DIR, --json FILE or --tensorboard DIR", code=2)
+        self.assert_refused(self.runs("export", run_id, code=2), "--csv DIR, --json FILE, --tensorboard DIR or --proof DIR", code=2)
         self.simulate("--set", "run.seed=8")
         self.runs("export", "name=tiny", "--csv", self.path("several"))
         for run in self.ids():

@@ -135,6 +135,7 @@ TEST_F(HistoryTest, Open_NewFile_HasTheDocumentedColumns) {
       "upload_seconds error rowid;");
   EXPECT_EQ(columns("metrics"), "run_id round scope client_id name value right total;");
   EXPECT_EQ(columns("models"), "run_id round digest path bytes parameters;");
+  EXPECT_EQ(columns("records"), "run_id round digest record signature certificate;");
   EXPECT_EQ(columns("events"), "run_id round at level source message rowid;");
   EXPECT_EQ(columns("run_keys"), "run_id key value;");
   EXPECT_EQ(columns("tags"), "run_id tag;");
@@ -142,8 +143,8 @@ TEST_F(HistoryTest, Open_NewFile_HasTheDocumentedColumns) {
   EXPECT_EQ(columns("pointers"), "name label run_id round digest version share at author note rolled_back rowid;");
   EXPECT_EQ(columns("audit"), "at operator_id serial action run_id client_id detail rowid;");
   EXPECT_EQ(Ask("SELECT name FROM sqlite_master WHERE type = 'view' ORDER BY name"),
-            "audit;client_reliability;client_rounds;clients;events;metrics;models;notes;pointers;round_summary;rounds;"
-            "run_clients;run_keys;run_leaderboard;runs;tags;");
+            "audit;client_reliability;client_rounds;clients;events;metrics;models;notes;pointers;records;round_summary;"
+            "rounds;run_clients;run_keys;run_leaderboard;runs;tags;");
   EXPECT_EQ(Ask("PRAGMA user_version"), fmt::format("{};", kHistoryVersion));
 }
 
@@ -171,6 +172,53 @@ TEST_F(HistoryTest, EveryColumn_IsDocumented) {
       EXPECT_THAT(section, ::testing::ContainsRegex("[ ,|]" + column + "[ ,|]")) << table << "." << column;
     }
   }
+}
+
+TEST_F(HistoryTest, Records_AreWrittenWithTheirVersions_AndGoWithThem) {
+  auto history = Open();
+  const auto record = [](int64_t round) {
+    const std::string text = fmt::format("record {}", round);
+    return RecordRow{"r1", round, Sha256Of(text).Hex(), text, round == 0 ? "" : "00ff61", round == 0 ? "" : "pem"};
+  };
+  const RecordRow first = record(0);
+  RunRow run = Run("r1");
+  ASSERT_OK(history->AddRun(run, Model("r1", 0), {}, &first));
+  const RunClient client = {"c", 1, 1};
+  ASSERT_OK(history->AddClients("r1", std::span(&client, 1), Iso8601(0)));
+  for (int64_t round = 1; round <= 3; ++round) {
+    AttemptRecord attempt = Attempt("r1", round, 1, "committed");
+    attempt.record = record(round);
+    ASSERT_OK(history->AddAttempt(attempt));
+  }
+  ASSERT_OK_AND_ASSIGN(std::vector<RecordRow> rows, history->Records("r1"));
+  ASSERT_EQ(rows.size(), 4u);
+  EXPECT_EQ(rows[0].signature + rows[0].certificate, "");
+  EXPECT_EQ(rows[2].record, "record 2");
+  EXPECT_EQ(rows[2].digest, Sha256Of("record 2").Hex());
+  EXPECT_EQ(rows[2].signature, "00ff61");
+  EXPECT_EQ(rows[2].certificate, "pem");
+  ASSERT_OK_AND_ASSIGN(const auto blob, history->FindBlob("r1", kConfigurationBlob));
+  EXPECT_EQ(blob->second.bytes, run.config);
+  AttemptRecord again = Attempt("r1", 4, 1, "committed");
+  again.record = record(3);
+  EXPECT_THAT(history->AddAttempt(again), StatusIs(absl::StatusCode::kAlreadyExists)) << "a version has one record";
+  EXPECT_EQ(history->Rounds("r1")->size(), 3u);
+
+  auto other = *History::Open(Path("other.sqlite"), History::Access::kReadWrite);
+  const std::string id = "r1";
+  Ask("UPDATE model SET file = printf('round-%06d.safetensors', round)");
+  ASSERT_OK(other->Import(path_, std::span(&id, 1)));
+  ASSERT_OK_AND_ASSIGN(const std::vector<RecordRow> imported, other->Records("r1"));
+  ASSERT_EQ(imported.size(), 4u);
+  EXPECT_EQ(imported[3].record + imported[3].signature, "record 300ff61");
+
+  ASSERT_OK(history->GoBack("r1", 1, {}));
+  ASSERT_OK_AND_ASSIGN(rows, history->Records("r1"));
+  EXPECT_EQ(rows.size(), 2u);
+  EXPECT_EQ(history->FindRecord("r1", 1).value().value().record, "record 1");
+  EXPECT_FALSE(history->FindRecord("r1", 2)->has_value());
+  ASSERT_OK(history->RemoveRun("r1"));
+  EXPECT_EQ(Ask("SELECT count(*) FROM record"), "0;");
 }
 
 TEST_F(HistoryTest, Open_WhileWriting_IsWriteAheadAndFullySynchronous) {

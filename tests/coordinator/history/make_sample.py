@@ -1,6 +1,6 @@
 """Makes version-3.sql and those after it, a history as a program of that version wrote it: one small run.
 
-    python3 make_sample.py RIVULET >version-5.sql
+    python3 make_sample.py RIVULET >version-6.sql
 
 RIVULET must be a program whose histories are of that version. A page was made once and is never made again: a migration
 has to read what was written then. Paths in it are those of a temporary folder.

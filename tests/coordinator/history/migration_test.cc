@@ -108,7 +108,7 @@ class MigrationTest : public ::testing::TestWithParam<int> {
   std::string folder_, path_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Versions, MigrationTest, ::testing::Values(3, 4, 5));
+INSTANTIATE_TEST_SUITE_P(Versions, MigrationTest, ::testing::Values(3, 4, 5, 6));
 
 TEST_P(MigrationTest, EveryView_SaysWhatItsVersionSaid) {
   const std::vector<std::string> views = Views();

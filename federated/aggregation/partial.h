@@ -8,8 +8,8 @@
 //     u32 length, name, u64 bytes, u32 CRC-32C of these three
 //     its body in blocks of 1 MiB, the last with the rest, each followed by its u32 CRC-32C
 //
-// A body is the part's sums (i64 or i32, wire order). For a rule that needs all updates (updates_rule.h) it is the
-// updates instead, in order of their tasks: u32 index of the task in the header, i64 weight, values (f32, wire order).
+// A body is the part's sums (i64 or i32, wire order), or the updates for a rule that needs them all (updates_rule.h).
+// Updates are in the order of their tasks: u32 index of the task in the header, i64 weight, values (f32, wire order).
 //
 // A part with two 64-bit sums, 1 and -1: 05 00 00 00 "delta" 10 00 00 00 00 00 00 00 CRC, 01 00 .. 00 ff ff .. ff CRC.
 #pragma once

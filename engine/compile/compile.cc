@@ -16,23 +16,23 @@ constexpr int kBudgetAttempts = 8;
 }  // namespace
 
 StatusOr<LoweredGraph> LowerOptimized(const Graph& graph, const Signature& signature, const CompileOptions& options) {
-  // Passes read this and make a graph of their own, so that every attempt starts from it.
+  // Passes read this and make a separate graph, so that every attempt starts from it.
   RIVULET_ASSIGN_OR_RETURN(const ConcreteGraph source, ConcreteGraph::Build(graph, signature, options));
   const size_t budget = options.passes.memory_budget_bytes;
   CompileOptions adjusted = options;
   adjusted.passes.memory_budget_bytes = 0;  // first as it is: it may fit
   for (int attempt = 0;; ++attempt) {
-    // Three stages and a loop around them. The passes need concrete shapes and give back an ordinary graph, which is
-    // made concrete again instead of being patched: whatever a pass has left is checked, inferred and folded by the
-    // same code as what a user wrote, and a pass that breaks a shape is found here and not in a kernel.
+    // Three stages in a loop. The passes need concrete shapes and return an ordinary graph, which is made concrete
+    // again instead of being patched. So the code that handles user graphs also checks, infers and folds the results of
+    // passes, and a pass that breaks a shape is detected here, not in a kernel.
     RIVULET_ASSIGN_OR_RETURN(OptimizedGraph optimized, OptimizeGraph(source, signature, adjusted));
     RIVULET_ASSIGN_OR_RETURN(const ConcreteGraph concrete, ConcreteGraph::Build(optimized.graph, signature, options));
     RIVULET_ASSIGN_OR_RETURN(LoweredProgram lowered, Lower(concrete, signature, options));
     const size_t arena_bytes = lowered.memory.arena_bytes;
-    // How much computing again saves is only known when offsets are planned, so the budget is met by trying: each
-    // attempt asks the pass for what the last plan was over.
+    // The memory saved by recomputation is only known once offsets are planned. So each attempt asks the pass to save
+    // the excess of the previous plan.
     if (budget > 0 && arena_bytes > budget) {
-      // The pass counts what lives at once; the plan has gaps and scratch besides. It is told to save so much more.
+      // The pass counts live bytes; the plan also has gaps and scratch memory. So the pass must save that much more.
       const size_t excess = attempt == 0 ? 0 : arena_bytes - budget;
       const size_t wanted = attempt == 0 ? budget : adjusted.passes.memory_budget_bytes;
       if (attempt == kBudgetAttempts || wanted <= excess) {

@@ -8,7 +8,7 @@
 
 namespace rivulet {
 
-// The passes are those of a run by itself, so that lanes have its kernels and with them its bits.
+// The passes are those of a single run, so that lanes use its kernels and get its bits.
 StatusOr<std::shared_ptr<const LaneProgram>> CompileLanes(const Graph& graph, const Signature& signature,
                                                           const CompileOptions& options) {
   if (options.kernels.device != Device::kCpu || options.passes.memory_budget_bytes > 0) {

@@ -53,9 +53,9 @@ FunctionRun::FunctionRun(const FunctionProgram& function)
   }
 }
 
-// What the compiler could not see: variables of different names whose memory overlaps, as a flat vector and a slice of
-// it do. In the function they are different buffers, so that a view of the one would go stale unnoticed when the other
-// is written.
+// A fault that the compiler cannot see: variables with different names whose memory overlaps, such as a flat vector
+// and its slice. In the function they are different buffers, so a view of one would become stale when the other is
+// written.
 Status FunctionRun::CheckAliases(const KernelContext& context) const {
   const auto& variables = function_.program->signature().variables;
   for (size_t i = 0; i < variables.size(); ++i) {
@@ -98,8 +98,8 @@ Status FunctionRun::Run(const KernelContext& context, std::byte* arena, std::spa
   return (*instance_)->Run(bindings, context.run == nullptr ? CancellationToken() : context.run->cancel);
 }
 
-// The iteration is part of the counter and the call part of the index, so that any iteration's numbers can be drawn
-// without those before it: the gradient of a loop runs backwards and draws again what the forward iteration drew.
+// The iteration is part of the counter and the call part of the index. So any iteration's numbers can be drawn without
+// earlier ones: the gradient of a loop runs backwards and repeats the draws of the forward iteration.
 StreamKey StreamOfCall(const StreamKey& outer, uint32_t call, uint64_t iteration, int part) {
   StreamKey counter = outer;
   counter.purpose = part == 0 ? kBodyPurpose : kConditionPurpose;

@@ -7,7 +7,7 @@
 namespace rivulet {
 namespace {
 
-// What one pass leaves may be work for an earlier one: merged nodes are neighbours then, folded ones have no users.
+// A pass may create work for an earlier one: merged nodes become neighbours, and folded ones lose their users.
 constexpr int kRounds = 2;
 
 }  // namespace
@@ -18,7 +18,7 @@ StatusOr<OptimizedGraph> OptimizeGraph(const ConcreteGraph& concrete, const Sign
   OptimizedGraph optimized;
   PassReport prune{"prune", concrete.graph().nodes().size(), concrete.schedule().size(), {}};
   StatusOr<GraphEditor> editor = GraphEditor::Create(concrete, signature);
-  // What the editor cannot represent is still a valid program. Passes are an improvement, never a condition.
+  // A graph that the editor cannot represent is still valid. Passes are optional improvements.
   if (!editor.ok()) {
     prune.rewrites.push_back(fmt::format("the graph is left as it is: {}", Message(editor.status())));
     optimized.report.push_back(std::move(prune));

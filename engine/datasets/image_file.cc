@@ -66,7 +66,7 @@ void LeaveJpeg(j_common_ptr jpeg) {
   std::longjmp(errors->leave, 1);
 }
 
-// What libjpeg only warns of, such as data that end too early, is damage here.
+// Data faults that are only warnings in libjpeg, such as truncated data, are errors here.
 void LeaveAtWarning(j_common_ptr jpeg, int level) {
   if (level < 0) LeaveJpeg(jpeg);
 }

@@ -19,7 +19,7 @@ namespace {
 constexpr size_t kMaxUserBytes = 128;  // as of a client's name
 constexpr size_t kMaxSampleValues = 1 << 24;
 constexpr int64_t kMaxLeafLabel = std::numeric_limits<int32_t>::max();
-constexpr size_t kMaxNesting = 64;  // of what the importer does not read
+constexpr size_t kMaxNesting = 64;  // of parts that the importer ignores
 
 // The bytes of a file as the JSON parser takes them.
 class LeafBytes {
@@ -52,7 +52,7 @@ std::vector<int64_t> TokensOf(std::string_view text) {
   return tokens;
 }
 
-// What the files of one import have in common.
+// State common to the files of one import.
 struct LeafShape {
   enum class Kind { kUnknown, kNumbers, kText } kind = Kind::kUnknown;
   size_t size = 0;      // of one sample, in numbers or characters
@@ -269,7 +269,7 @@ class LeafReader : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
-  // All samples of an import are alike; the first says what they are.
+  // All samples of an import have the same kind, determined by the first.
   bool Fits(LeafShape::Kind kind, size_t size, size_t sample) {
     if (shape_.kind == LeafShape::Kind::kUnknown) {
       shape_.kind = kind;
@@ -409,7 +409,7 @@ StatusOr<std::vector<std::string>> JsonFiles(FileSystem& fs, const std::string& 
   RIVULET_ASSIGN_OR_RETURN(std::vector<std::string> names, fs.List(folder));
   std::erase_if(names, [](const std::string& name) { return !name.ends_with(".json") && !name.ends_with(".json.gz"); });
   if (names.empty()) {
-    // Some sets are passed on without what they are learnt from.
+    // Some sets are distributed without training data.
     const std::string held_out = JoinPath(folder, "test");
     if (fs.Exists(held_out)) {
       return NotFound("{}: it has test/ and no train/; give {} to make its data a train.tfrecord", folder, held_out);

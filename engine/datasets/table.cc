@@ -85,7 +85,7 @@ StatusOr<std::vector<size_t>> FeaturePlaces(const TableReader& table, const Tabl
   return places;
 }
 
-// What is wrong with several columns, a line each, so that one more import can mend all of it.
+// Collects the faults of several columns, one line each, so that the next import can fix all of them.
 Status AllOf(const std::vector<Status>& refused) {
   constexpr size_t kMost = 10;
   if (refused.size() == 1) return refused[0];
@@ -113,7 +113,7 @@ StatusOr<TableColumns> FitTable(const TableOptions& options, const DataProgress&
     if (!more && row == 0) return DataLoss("{}: it has no rows besides its header", options.from);
     if (!more) break;
     RIVULET_RETURN_IF_ERROR(target.See(cells, *table));
-    // What the test is for is not learnt from.
+    // Test rows are excluded from the fit.
     if (options.test_every > 0 && row % options.test_every == options.test_every - 1) continue;
     for (size_t i = 0; i < places.size(); ++i) RIVULET_RETURN_IF_ERROR(fits[i].See(cells[places[i]], *table));
   }

@@ -1,4 +1,4 @@
-// What a table's columns are, as JSON, and pooled over sites.
+// Descriptions of a table's columns: their JSON, and pooling over sites.
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -18,7 +18,7 @@ int64_t WidthOf(const TableColumn& column) {
   return column.category && !column.index ? static_cast<int64_t>(column.values.size()) : 1;
 }
 
-// What is in either, in byte order.
+// The union of both, in byte order.
 void Unite(std::vector<std::string>& values, const std::vector<std::string>& more) {
   std::vector<std::string> both;
   std::ranges::set_union(values, more, std::back_inserter(both));

@@ -101,7 +101,7 @@ std::optional<double> TableReader::Number(std::string_view cell) const {
 StatusOr<size_t> TableReader::Find(const std::string& column) const {
   const auto found = places_.find(column);
   if (found != places_.end()) return found->second;
-  // One column whose name holds what separates cells elsewhere: the file is read with the wrong delimiter.
+  // There is one column, and its name contains another separator: the delimiter is wrong.
   if (names_.size() == 1 && names_[0].find_first_of(",;|\t") != std::string::npos)
     return InvalidArgument(
         "{} has no column '{}': its first row is one cell, '{}'; give the separator of cells with --delimiter",

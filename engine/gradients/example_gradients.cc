@@ -33,7 +33,7 @@ class Lifting {
  public:
   Lifting(const Scope& scope, ExampleLayouts& layouts) : ops_(scope.SubScope("examples"), layouts) {}
 
-  // A scalar that depends on no example stays what it is.
+  // A scalar that depends on no example is unchanged.
   StatusOr<Output> Lift(Output scalar) {
     const auto found = lifted_.find({scalar.node, scalar.port});
     if (found != lifted_.end()) return found->second;

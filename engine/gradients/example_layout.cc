@@ -182,8 +182,8 @@ bool NodeRule::KeepAxis() {
   return at && PutAll(*at);
 }
 
-// LayerNorm, RmsNorm and their gradients: what comes before begin_norm_axis is apart. Other ports than the first of a
-// gradient are sums.
+// LayerNorm, RmsNorm and their gradients: axes before begin_norm_axis are independent. Outputs of a gradient other than
+// the first are sums.
 bool NodeRule::Normalized() {
   const auto at = CommonAxis();
   if (!at) return false;
@@ -364,7 +364,7 @@ bool NodeRule::Along() {
   return PutAll(*at);
 }
 
-// The batch first and whole, whatever is cut from other axes; or no axis added or dropped.
+// The batch is first and whole, whatever is sliced from other axes; no axis is added or removed.
 bool NodeRule::StridedSlice() {
   auto at = axis(0);
   const auto strides = KnownIntegers(node_.input(3));
@@ -543,7 +543,7 @@ const std::map<std::string, Rule, std::less<>>& Rules() {
   return *rules;
 }
 
-// Ops whose outputs follow from the shapes of their inputs.
+// Ops whose outputs depend only on the shapes of their inputs.
 bool OnlyNeedsShapes(std::string_view op) {
   static const std::set<std::string_view> ops = {
       "BroadcastGradientArgs", "OnesLike", "Rank", "Shape", "ShapeN", "Size", "ZerosLike"};

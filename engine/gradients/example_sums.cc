@@ -175,7 +175,7 @@ class Large final : public ExampleSum {
   Output each_;
 };
 
-// A sum whose numbers are moved: the addends' are moved alike. `of_each` takes [examples, elements].
+// A sum whose elements are rearranged: the addends are rearranged alike. `of_each` takes [examples, elements].
 class Moved final : public ExampleSum {
  public:
   Moved(ExampleOps& ops, Shape shape, ExampleSumPtr from, std::function<Output(Output)> of_sum,
@@ -234,7 +234,7 @@ class Joined final : public ExampleSum {
   const int axis_;
 };
 
-// A weight that is used several times: its addends are sums of several, whose inner products count too.
+// A weight with several uses: its addends are sums of several, whose inner products also count.
 class Tied final : public ExampleSum {
  public:
   Tied(ExampleOps& ops, Shape shape, std::vector<ExampleSumPtr> parts)
@@ -325,7 +325,7 @@ std::optional<std::vector<int64_t>> Integers(Output output, int64_t rank) {
   return all;
 }
 
-// Sums that no op of a layer makes, but what gradients put around them.
+// Sums that come from gradients' auxiliary ops instead of a layer's op.
 ExampleSumResult SumOfAddends(ExampleSumContext& c) {
   std::vector<ExampleSumPtr> parts;
   for (const Output& input : c.node().inputs()) {
@@ -379,7 +379,7 @@ ExampleSumResult JoinedSum(ExampleSumContext& c) {
   return std::make_unique<Joined>(c.ops(), c.sum().shape(), std::move(parts), static_cast<int>(axis->front()));
 }
 
-// Over the axis of the examples, perhaps among others; or over other axes of what is a sum already.
+// A reduction over the examples' axis, possibly with others; or over other axes of a tensor that is already a sum.
 ExampleSumResult SumOverAxes(ExampleSumContext& c) {
   ExampleOps& ops = c.ops();
   const Shape& x = c.input(0).shape();
@@ -412,7 +412,7 @@ ExampleSumResult SumOverAxes(ExampleSumContext& c) {
     }
     Output sum = ops.Reshape(input, dims);
     if (!reduced.empty()) sum = ops.Sum(sum, reduced);
-    // What is left before the example's axis goes behind it.
+    // Axes before the examples' axis are moved behind it.
     int64_t before = 1;
     for (int axis = 0; axis < at->axis; ++axis)
       if (std::ranges::find(*axes, axis) == axes->end()) before *= x.dim(axis);
@@ -532,7 +532,7 @@ ExampleSumResult SumOfExamples(ExampleOps& ops, Output output) {
     return Unimplemented("the gradient by example of {}, whose shape {} is unknown", DescribeNode(*output.node),
                          output.shape().ToString());
   }
-  // What mixed examples before the sum is at fault, not the sum.
+  // The fault is in the node that mixed examples before the sum, not in the sum.
   ExampleSumContext context(ops, output);
   const SumRule* const rule = SumRules().Find(output.node->type());
   if (layout.mixed() && rule != nullptr) return rule->apply(context);

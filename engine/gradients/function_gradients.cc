@@ -10,7 +10,7 @@
 namespace rivulet {
 namespace {
 
-// The type of a call's argument, or of the variable whose handle it is; kInvalid where nothing tells.
+// The type of a call's argument, or of a handle's variable; kInvalid if unknown.
 DType ArgumentDType(Output input, std::span<const Function* const> functions, size_t argument) {
   if (input.dtype() != DType::kResource) return input.dtype();
   const Node* handle = HandleOf(input);
@@ -20,11 +20,11 @@ DType ArgumentDType(Output input, std::span<const Function* const> functions, si
   return dtype;
 }
 
-// Copies what the results need of a body, without its effects.
-// The backward function needs values of the forward one. Handing them out as results would make every forward call
-// dearer, also where nobody asks for gradients, and a branch not taken has nothing to hand out; so the gradient
-// function computes them again from the arguments. Where both sides are inlined, what is equal merges and is computed
-// once.
+// Copies the part of a body that the results need, without its effects. The backward function needs
+// values of the forward one. Returning them as results would make every forward call costlier, even
+// without gradients, and a branch not taken has no values to return. So the gradient function
+// recomputes them from the arguments. If both functions are inlined, equal nodes are merged and
+// computed once.
 class BodyCopy {
  public:
   BodyCopy(const Function& function, std::span<const DType> handle_types, Graph& copy)
@@ -139,8 +139,8 @@ Status FunctionCallGradient(GradientContext& g) {
   const FunctionCall call = DescribeFunctionCall(node.type(), node.attrs());
   Graph& graph = g.scope().graph();
   RIVULET_ASSIGN_OR_RETURN(const std::vector<const Function*> functions, FindFunctions(call, FunctionsOf(graph)));
-  // Gradients that did not arrive are not passed, and those that nobody wants are not made: the functions are built for
-  // this call alone.
+  // Missing gradients are not passed, and unneeded ones are not computed: the functions are built for this call
+  // alone.
   std::vector<int> results, arguments;
   std::vector<Output> inputs(node.inputs().begin(), node.inputs().end());
   for (size_t port = 0; port < node.outputs().size(); ++port) {
@@ -178,7 +178,7 @@ Status FunctionCallGradient(GradientContext& g) {
   } else {
     for (size_t i = 0; i < references.size(); ++i) attrs[call.roles[i]] = references[i];
   }
-  // The stream of a call comes from the node, so the gradient names the node whose stream it draws again.
+  // The stream of a call depends on the node, so the gradient names the node whose stream it draws again.
   if (effects.draws) attrs["_random_of"] = node.name();
   if (node.HasAttr("_noinline")) attrs["_noinline"] = node.attrs().at("_noinline");
   Node* gradient = g.scope().AddNode(node.type(), std::move(inputs), std::move(attrs));

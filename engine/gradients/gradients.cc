@@ -24,11 +24,11 @@ struct OutputHash {
 };
 
 // One call of ComputeGradients.
-// Reverse mode: one walk over the forward nodes in reverse topological order. When a node is visited, all that uses its
-// outputs has been, so the sums of its outputs' gradients are final, and each node's gradient function is called
-// exactly once. The gradient is built as graph and not computed, so the compiler sees forward and backward together and
-// can fuse across them, and a gradient has a gradient.
-//
+// Reverse mode: one traversal of the forward nodes in reverse topological order. When it reaches a node,
+// all users of its outputs were visited. So the sums of its outputs' gradients are final, and each
+// node's gradient function is called exactly once. The gradient is built as a graph and not computed, so
+// the compiler sees forward and backward together and can fuse across them, and a gradient has a
+// gradient.
 // The gradient of a node is constrained to the node's device. Without that a model cut between tasks would run its
 // whole backward pass on the first of them, and would send there what the forward pass kept.
 class Backward {
@@ -81,17 +81,17 @@ class Backward {
   std::string Goal() const { return ys_.empty() ? "nothing" : ys_[0].name(); }
 
   static bool IsHandle(Output x) { return x.dtype() == DType::kResource && HandleOf(x) == x.node; }
-  // Which variable a handle is of: the variable's name, or, in a body, the argument's.
-  // Two handles of one variable are one variable. By name and not by node, because each use of a variable may have made
-  // a handle of its own.
+  // Identifies a handle's variable: by the variable's name or, in a body, the argument's name. Two handles of one
+  // variable get the same key. The key is not the node, because each use of a variable may have created a separate
+  // handle.
   static std::string HandleKey(const Node& handle) {
     return handle.type() == "_Arg" ? fmt::format("argument {}", handle.name())
                                    : fmt::format("variable {}", VariableName(handle));
   }
 
-  // A tensor is on the path when a gradient with respect to some x must pass through it.
-  // The path keeps the backward graph small, and, more than that, decides what must be differentiable: an op without
-  // gradient between data and a loss is no error as long as no variable lies behind it.
+  // Marks the tensors through which a gradient with respect to some x must pass. This keeps the backward graph small,
+  // and determines the ops that must be differentiable: an op without gradient between data and loss is no error if no
+  // variable is behind it.
   void MarkPath(std::span<Node* const> order) {
     for (const Output& x : xs_) {
       if (IsHandle(x)) {
@@ -130,8 +130,8 @@ class Backward {
 
   Scope On(const Node& node) const { return node.device().empty() ? scope_ : scope_.WithDevice(node.device()); }
 
-  // The sum of what reached `output`; empty when nothing did.
-  // One AddN of all, which a kernel does in one pass, and only once per tensor: the sum takes the place of its addends.
+  // Returns the sum of the gradients of `output`; empty if there are none. Adds one AddN per tensor, which a kernel
+  // computes in one pass; the sum then replaces its addends.
   Output Sum(Output output) {
     const auto found = gradients_.find(output);
     if (found == gradients_.end() || found->second.empty()) return {};
@@ -166,8 +166,8 @@ class Backward {
           DescribeNode(*node), op.not_differentiable.empty() ? "" : fmt::format(" ({})", op.not_differentiable),
           Goal());
     std::vector<bool> wanted;
-    // A gradient function asks which inputs want one: the gradient of a first convolution by its images would cost as
-    // much as the forward pass, for nobody.
+    // A gradient function can ask which inputs need a gradient: the gradient of a first convolution by its images would
+    // cost as much as the forward pass and be unused.
     for (const Output& input : node->inputs()) wanted.push_back(Wants(*node, input));
     GradientContext context(On(*node).SubScope(node->name() + "_grad"), node, reached, wanted);
     RIVULET_RETURN_IF_ERROR(Annotate(op.gradient(context), fmt::format("gradient of {}", DescribeNode(*node))));
@@ -180,7 +180,7 @@ class Backward {
         handle_gradients_[ReadsOf(input)->first].push_back(gradient);
         continue;
       }
-      // An op whose gradient is wrong in type or shape is found at the op, and not several nodes later.
+      // An op's gradient with a wrong type or shape is detected at the op, not several nodes later.
       if (gradient.dtype() != input.dtype() ||
           (input.dtype() != DType::kVariant && !Shape::Compatible(gradient.shape(), input.shape())))
         return Internal("gradient of {}: input {} is {}{}, but its gradient is {}{}", DescribeNode(*node), i,
@@ -262,7 +262,7 @@ class Backward {
   std::unordered_map<Output, bool, OutputHash> on_path_;
   std::unordered_map<Output, std::vector<Output>, OutputHash> gradients_;
   Reads reads_;                                                  // variable → its reads on the path
-  std::map<std::string, std::vector<Output>> handle_gradients_;  // variable → what came from functions that read it
+  std::map<std::string, std::vector<Output>> handle_gradients_;  // variable → gradients from functions that read it
 };
 
 }  // namespace

@@ -11,9 +11,9 @@
 namespace rivulet {
 namespace {
 
-// Three roles are enough: products gain from 16 bits and sum in float32 inside; what passes on only moves, compares or
-// adds once and is as good in 16 bits when its neighbours are; everything else, sums, losses, exponentials and
-// normalisations, would lose digits and stays wide.
+// Three roles suffice. Products gain from 16 bits and sum in float32 internally. Ops that pass values on only move,
+// compare or add once, and lose nothing in 16 bits if their neighbours use 16 bits. Sums, losses, exponentials and
+// normalisations would lose digits and stay wide.
 enum class Role { kProduct, kPassesOn, kWide };
 
 Role RoleOf(std::string_view op) {
@@ -32,8 +32,8 @@ Role RoleOf(std::string_view op) {
   return Role::kWide;
 }
 
-// A convolution of an image of few channels sums too few terms for 16 bits to pay, and what it makes is large: rounded
-// here, it would be converted again and again.
+// A convolution of an image with few channels sums too few terms to gain from 16 bits, and its result is large: it
+// would be converted repeatedly.
 constexpr int64_t kFewChannels = 4;
 bool IsFirstConvolution(const Node& node) {
   if (node.type() != "Conv2D") return false;
@@ -62,8 +62,8 @@ class Rewriter {
   static size_t Id(const Node* node) { return static_cast<size_t>(node->id()); }
   bool IsNarrow(const Output& x) const { return x.port == 0 && narrow_[Id(x.node)] != nullptr; }
 
-  // What passes on follows its inputs: narrow only where the tensors it joins are, or converting them would cost more
-  // than is gained. Variables and constants count neither way, being small.
+  // These ops follow their inputs: they are narrow only if the tensors they join are, otherwise conversions would cost
+  // more than they gain. Variables and constants are small and do not count.
   bool RunsNarrow(const Node& node) const {
     const Role role = RoleOf(node.type());
     if (role == Role::kWide || node.outputs().size() != 1 || node.outputs()[0].dtype != DType::kFloat32) return false;

@@ -157,7 +157,7 @@ class LoopGradient {
     AttrMap attrs = node_.attrs();
     attrs["T"] = types;
     attrs["output_shapes"] = shapes;
-    // The new loop and the one that runs backwards draw what the user's loop would have drawn, whose place they name.
+    // The new loop and the backward loop repeat the draws of the user's loop, to which they refer.
     if (draws_ && !attrs.contains("_random_of")) attrs["_random_of"] = node_.name();
     RIVULET_ASSIGN_OR_RETURN(attrs["cond"], Add(condition_, "_counted", std::move(condition), {}));
     RIVULET_ASSIGN_OR_RETURN(attrs["body"], Add(body_, "_saving", std::move(body), pushed));
@@ -188,7 +188,7 @@ class LoopGradient {
     const int count = static_cast<int>(node_.inputs().size());
     std::vector<Output> inputs = {
         outer.Op("Sub", {forward_->output(count + static_cast<int>(saved_.size())), Int(outer, 1)})};
-    // Begin with what reached the loop's results: the last iteration's results are the loop's.
+    // Start with the gradients of the loop's results, which are the last iteration's results.
     for (const int i : inner_) inputs.push_back(g_.grad(i) ? g_.grad(i) : outer.Op("ZerosLike", {forward_->output(i)}));
     for (const int i : sums_) {
       Output value = node_.input(i);
@@ -305,7 +305,7 @@ class LoopGradient {
     return scope.Op("TensorListSetItem", {sum, set.input(1), scope.Op("AddV2", {before, set.input(2)})});
   }
 
-  // What no iteration changes hands its gradient on.
+  // Passes on the gradient of values that no iteration changes.
   Status PassOn() {
     for (const int i : active_) {
       if (!passed_[static_cast<size_t>(i)]) continue;
@@ -324,7 +324,7 @@ class LoopGradient {
   std::vector<bool> passed_;  // by loop variable
   std::vector<int> active_;   // outputs that a gradient reached
   std::vector<int> inner_;    // loop variables that change and have a gradient
-  std::vector<int> sums_;     // invariant ones whose gradient is asked for
+  std::vector<int> sums_;     // invariant variables whose gradient is needed
   std::vector<int> saved_;    // that change and are needed again
   std::vector<int> read_;     // that are needed again as they are
   std::shared_ptr<const Function> gradient_;

@@ -12,7 +12,7 @@ Output MultiHeadAttention(const Scope& scope, Output query, Output key, Output v
     return scope.Const(
         Tensor::Of<int32_t>(Shape{static_cast<int64_t>(values.size())}, std::span<const int32_t>(values)));
   };
-  // x in the shape of the first two sizes of `like`, and what follows them.
+  // x reshaped to the first two sizes of `like`, followed by other sizes.
   const auto reshaped = [&](Output x, Output like, std::vector<int32_t> rest) {
     const int64_t a = like.shape().dim(0), b = like.shape().dim(1);
     if (a != kUnknownDim || b != kUnknownDim) {  // one may be left to Reshape, so that the other stays known

@@ -26,7 +26,7 @@ Output HuberLoss(const Scope& scope, Output prediction, Output target, double de
 Output SigmoidCrossEntropyWithLogits(const Scope& scope, Output logits, Output labels) {
   if (!logits || !labels) return {};
   const Scope s = scope.SubScope("sigmoid_cross_entropy");
-  // max(x, 0) - x z + log(1 + e^-|x|), with selects instead of Relu and Abs, whose gradients at 0 would add up wrongly.
+  // max(x, 0) - x z + log(1 + e^-|x|), with selects, as the gradients of Relu and Abs at 0 would sum incorrectly.
   const Output zero = ScalarLike(s, logits, 0);
   const Output positive = s.Op("GreaterEqual", {logits, zero});
   const Output relu = s.Op("SelectV2", {positive, logits, zero});

@@ -19,7 +19,7 @@ Initializer UnitForgetBias() {
 
 int64_t LastDim(const Shape& shape) { return shape.dim(shape.rank() - 1); }
 
-// What is added at the end of a layer's variables' names: the backward half of a bidirectional layer has its own.
+// Suffix of a layer's variable names: the backward half of a bidirectional layer has separate variables.
 std::string Named(bool backward, std::string_view variable) {
   return backward ? fmt::format("backward_{}", variable) : std::string(variable);
 }

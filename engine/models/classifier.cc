@@ -15,7 +15,7 @@ constexpr std::string_view kNodes[] = {"label",    "logits",   "loss",          
                                        "accuracy", "one_hot",  "model",         "mse",   "training",    "cross_entropy",
                                        "mae",      "decision", "squared_error", "exact", "exact_match", "labels"};
 
-// The inputs of `options`, of which the one that has no name of its own is called after what it holds.
+// The inputs of `options`; an input without a name is named after its kind.
 std::vector<InputSpec> InputsOf(const ClassifierOptions& options) {
   if (!options.inputs.empty()) return options.inputs;
   const bool tokens = options.encoding == FeatureEncoding::kInt64;

@@ -66,7 +66,7 @@ const Setting kSize = Sizes("size", 3, "Height and width of the window"),
               kDilation = Sizes("dilation", 1, "Distance of the window's pixels"),
               kGroups = Count("groups", 1, "Parts that channels and filters are divided into");
 
-// What the ops of recurrent layers allow.
+// Settings that the ops of recurrent layers support.
 std::vector<std::string> CellActivationNames() {
   return {"tanh", "sigmoid", "hard_sigmoid", "relu", "softsign", "softplus", "elu", "leaky_relu", "linear"};
 }

@@ -10,7 +10,7 @@
 namespace rivulet {
 namespace {
 
-// What every layer may say beside the keys of its kind. "": not given.
+// Keys that every layer may have besides those of its kind. "": not given.
 const std::vector<Setting>& CommonKeys() {
   static const auto* const keys =
       new std::vector<Setting>{Text("type", "", "Which kind"), Text("name", "", "The name that other layers refer to"),
@@ -108,7 +108,7 @@ class Parser {
   std::set<std::string> names_, inputs_;
 };
 
-// Which input each layer goes back to by what it takes first: its place among `inputs`.
+// The input from which each layer's first operand comes, directly or through other layers: its index in `inputs`.
 std::map<std::string, size_t> SourcesOf(const std::vector<ParsedLayer>& layers, const std::vector<InputSpec>& inputs) {
   std::map<std::string, size_t> sources = {{"input", 0}};
   for (size_t i = 0; i < inputs.size(); ++i) sources[inputs[i].name] = i;
@@ -120,7 +120,7 @@ std::map<std::string, size_t> SourcesOf(const std::vector<ParsedLayer>& layers, 
   return sources;
 }
 
-// Integers are below what the embedding that looks them up has rows for.
+// Integers must be below the number of rows of the embedding that looks them up.
 void FillVocabularies(const std::vector<ParsedLayer>& layers, ClassifierOptions& options) {
   const auto fill = [](int64_t& vocabulary, FeatureEncoding encoding, const ParsedLayer& layer) {
     if (encoding == FeatureEncoding::kInt64 && vocabulary == 0) vocabulary = layer.args.integer("vocabulary");
@@ -137,7 +137,7 @@ void FillVocabularies(const std::vector<ParsedLayer>& layers, ClassifierOptions&
   }
 }
 
-// What is fed and not looked at would be asked of every client for nothing.
+// An input that no layer uses would be requested from every client in vain.
 Status CheckInputsAreTaken(const std::vector<ParsedLayer>& layers, const std::vector<InputSpec>& inputs) {
   std::set<std::string_view> taken = {layers[0].from.empty() ? "input" : std::string_view(layers[0].from)};
   for (const ParsedLayer& layer : layers) taken.insert({layer.from, layer.with});

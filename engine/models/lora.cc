@@ -115,7 +115,7 @@ StatusOr<std::set<const Node*>> EvaluationNodes(const ModelDef& model) {
   return Below(model.graph, std::move(roots));
 }
 
-// Copies what training and evaluation share behind the products, so that adapters can differ there.
+// Copies the nodes that training and evaluation share after the products, so that adapters can differ there.
 Status SeparateTraining(ModelDef& model, const std::set<const Node*>& products) {
   Graph& graph = model.graph;
   RIVULET_ASSIGN_OR_RETURN(const std::set<const Node*> evaluation, EvaluationNodes(model));
@@ -227,7 +227,7 @@ class AdapterBuilder {
     return absl::OkStatus();
   }
 
-  // Consumers of the product read the sum instead. With dropout those of training read one of their own.
+  // Consumers of the product read the sum instead. With dropout, those in training read a separate sum.
   Status Attach(const std::string& name, const WeightUse& use, Output a, Output b, bool turned) {
     const Output product = use.product->output();
     const std::vector<Node*> consumers = model_.graph.Consumers(product);
@@ -276,8 +276,8 @@ class AdapterBuilder {
         if (tensor == product.name()) tensor = sum.name();
   }
 
-  // product + x · A · B · s, as product − (x · A · −s) · B: while B is zero, its product is +0, and what is subtracted
-  // from any number, −0 too, leaves it as it is. The factor is on the narrow tensor.
+  // product + x · A · B · s, computed as product − (x · A · −s) · B. While B is zero, the subtracted product is +0,
+  // which leaves every number unchanged, also −0. The factor is applied to the narrow tensor.
   Output Sum(const Scope& scope, const WeightUse& use, Output a, Output b, float dropout) const {
     const Output product = use.product->output();
     Output x = use.product->input(use.kind == ProductKind::kRows || use.input == 0 ? 1 : 0);
@@ -306,7 +306,7 @@ class AdapterBuilder {
       case ProductKind::kEinsum:
         return EinsumBranch(scope, use, x, a, b, scaled);
       case ProductKind::kRows: {
-        // ResourceGather reads its rows of a handle; what it reads here has been read.
+        // ResourceGather reads rows through a handle; here the value was already read.
         const Output axis = scope.Const(Tensor::Scalar<int32_t>(0), "axis");
         const Output narrow = scope.Op("GatherV2", {a, x, axis}, {}, "narrow");
         return scope.Op(narrow.shape().known_rank() && narrow.shape().rank() == 2 ? "MatMul" : "BatchMatMulV2",

@@ -70,7 +70,7 @@ Status WidenToInt64(Graph& graph, ModelInput& input) {
   return absl::OkStatus();
 }
 
-// An input as its table describes it: examples of that shape, fed as what the table says they are.
+// An input as described by its table, with that example shape and kind of feed.
 Status DescribeInput(const InputSpec& spec, ModelInput& input) {
   const bool tokens = spec.encoding == FeatureEncoding::kInt64;
   const DType found = input.spec.dtype;
@@ -97,7 +97,7 @@ Status DescribeInput(const InputSpec& spec, ModelInput& input) {
   return absl::OkStatus();
 }
 
-// What the graph is fed with beside the label, in the order of the spec.
+// The graph's feeds besides the label, in the order of the spec.
 StatusOr<std::vector<ModelInput>> FindInputs(const Graph& graph, const GraphModelSpec& spec) {
   if (spec.inputs.empty()) {
     RIVULET_ASSIGN_OR_RETURN(ModelInput image, FindPlaceholder(graph, spec.image, "the image input"));
@@ -152,8 +152,8 @@ StatusOr<int64_t> ClassesOf(const Graph& graph, Node* loss) {
       loss->name());
 }
 
-// What `results` need, and a target that gives the variables among it their first values. Variables that only the old
-// target knows, such as an optimiser's slots, are left out.
+// Imports the nodes that `results` need, and makes a target with the initial values of their variables. Variables of
+// the old target alone, such as an optimiser's slots, are omitted.
 StatusOr<Graph> KeepModel(const Graph& graph, std::vector<Node*> results, const std::string& init_target) {
   Node* init = graph.Find(init_target);
   if (init == nullptr)

@@ -97,7 +97,7 @@ StatusOr<Forms> AttentionForm(const FormBuilder& b) {
     const Output most = b.Number(scores, static_cast<double>(cap));
     scores = b.Mul(most, b.Op("Tanh", {b.Op("RealDiv", {scores, most})}));
   }
-  // What a query may not see is far below every score, so that its share is 0.
+  // Invisible positions get a score far below all others, so that their share is 0.
   const Output hidden = b.Number(scores, -1e9);
   Output sees_any;
   if (!b.IsLeftOut(3)) {
@@ -199,7 +199,7 @@ bool IsOurs(std::string_view op) {
   return kOurs.contains(op) || (op.starts_with("_Fused"));
 }
 
-// Whether somebody uses what only our op gives: what a backward pass needs.
+// Returns true if outputs that only Rivulet's op has, for a backward pass, are used.
 bool UsesMore(const Graph& graph, const Node& node) {
   const size_t made = node.type() == "LSTM" || node.type() == "LayerNorm" ? 3 : 1;
   for (size_t port = made; port < node.outputs().size(); ++port)
@@ -248,7 +248,7 @@ StatusOr<TensorFlowGraph> TensorFlowForm(const Graph& graph) {
     }
     RIVULET_RETURN_IF_ERROR(Annotate(outputs.status(), DescribeNode(*node)));
     RIVULET_RETURN_IF_ERROR(Annotate(scope.status(), DescribeNode(*node)));
-    // Whoever fetches or feeds the tensor knows it by the node's name.
+    // Callers fetch or feed the tensor by the node's name.
     RIVULET_ASSIGN_OR_RETURN(
         Node * named, form.AddNode({node->name(), "Identity", {outputs->front()}, {}, {}, node->source_line(), ""}));
     copies[node] = named;

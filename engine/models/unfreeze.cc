@@ -52,7 +52,7 @@ constexpr std::array<WeightInput, 28> kWeightInputs = {{{"MatMul", 1},
                                                         {"Prelu", 1},
                                                         {"LayerNorm", 1}}};
 
-// Ops whose result holds the elements of input `data`, so that a weight behind one is still a weight.
+// Ops whose result contains the elements of input `data`, so that a weight before one is still a weight.
 struct Carrier {
   std::string_view op;
   int data;
@@ -125,7 +125,7 @@ class WeightFinder {
     return uses;
   }
 
-  // Freezing leaves the name of what read the variable: "dense/MatMul/ReadVariableOp", or "kernel/read" of a kernel.
+  // Freezing keeps the name of the variable's read: "dense/MatMul/ReadVariableOp", or "kernel/read" for a kernel.
   bool IsReadAsVariable(Node& constant) {
     if (constant.name().find("ReadVariableOp") != std::string::npos) return true;
     return std::ranges::any_of(UsesOf(graph_, constant.output()), [&](const Use& use) {
@@ -199,7 +199,7 @@ class WeightFinder {
     return true;
   }
 
-  // What the bodies of a loop, a branch or a call do with the argument.
+  // Uses of the argument in the bodies of a loop, a branch or a call.
   std::optional<Place> InFunctions(const Graph& graph, const Use& use, int depth) {
     const FunctionCall call = DescribeFunctionCall(use.node->type(), use.node->attrs());
     if (static_cast<size_t>(use.input) < call.first_argument) return std::nullopt;
@@ -221,8 +221,8 @@ class WeightFinder {
 
 }  // namespace
 
-// The constant's own value becomes the first value, so that the graph computes what it did until it is trained; names
-// stay, so weights can be exchanged by them.
+// The constant's value becomes the initial value, so that the graph's results do not change until training. Names are
+// kept, so weights can be exchanged by name.
 StatusOr<UnfrozenGraph> Unfreeze(const Graph& graph) {
   UnfrozenGraph result;
   WeightFinder finder(graph);

@@ -77,7 +77,7 @@ bool ReadEinsum(const Node& node, WeightUse& use) {
   for (size_t axis = 0; axis < weight.size(); ++axis) {
     const bool in_other = other.find(weight[axis]) != std::string::npos;
     const bool in_result = result.find(weight[axis]) != std::string::npos;
-    if (!in_other && !in_result) return false;  // summed by itself
+    if (!in_other && !in_result) return false;  // summed on its own
     (in_other && in_result ? use.batch : in_other ? use.in : use.out).push_back(static_cast<int64_t>(axis));
   }
   return !use.in.empty() && !use.out.empty();

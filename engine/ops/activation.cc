@@ -1,4 +1,4 @@
-// Activation functions and their gradients, which TensorFlow has as ops of their own.
+// Activation functions and their gradients that are single ops in TensorFlow.
 #include "engine/ops/gradient_ops.h"
 #include "engine/ops/shape_functions.h"
 

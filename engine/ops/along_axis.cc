@@ -62,7 +62,7 @@ Status ScatterGradient(GradientContext& g) {
     g.set_input_grad(2, Take(g, ops, g.grad()));
   } else if (reduction == "mul") {
     return Unimplemented("the gradient of ScatterAlongAxis with reduction 'mul'");
-  } else {  // what ties for the extreme shares the gradient equally
+  } else {  // elements tied for the extreme share the gradient equally
     const auto equal = [&](Output a, Output b) {
       return ops.Op("Cast", {ops.Op("Equal", {a, b})}, {{"DstT", x.dtype()}});
     };

@@ -1,5 +1,5 @@
-// Scaled dot-product attention. TensorFlow has no such op; Vaswani et al., "Attention is all you need", NeurIPS 2017,
-// equation 1. engine/layers/attention.h builds it for heads that lie side by side.
+// Scaled dot-product attention, an op that TensorFlow lacks; Vaswani et al., "Attention is all you need", NeurIPS 2017,
+// equation 1. engine/layers/attention.h builds it for heads that are adjacent in memory.
 #include "engine/ops/gradient_ops.h"
 #include "engine/ops/shape_functions.h"
 

@@ -1,4 +1,4 @@
-// TensorFlow's fused LSTMs over sequences, for graphs that have them. Their backward pass is that of our own LSTM.
+// TensorFlow's fused LSTMs over sequences, for imported graphs. Their backward pass is that of Rivulet's LSTM.
 #include "engine/ops/gradient_ops.h"
 #include "engine/ops/shape_functions.h"
 

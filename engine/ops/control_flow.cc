@@ -72,7 +72,7 @@ class Callees {
   std::vector<KnownArgument> arguments_;
 };
 
-// What both shapes have in common.
+// The common part of both shapes.
 Shape Common(const Shape& a, const Shape& b) {
   if (!a.known_rank() || !b.known_rank() || a.rank() != b.rank()) return Shape::UnknownRank();
   Shape common = a;
@@ -157,7 +157,7 @@ Status WhileShape(InferenceContext& c) {
   std::vector<Shape> kept;
   for (size_t i = 0; i < types.size(); ++i) {
     KnownArgument& argument = callees.arguments()[i];
-    // Only what no iteration changes keeps its value.
+    // Only values that no iteration changes stay known.
     if (PassedArgument(callees.function(1).results[i]) != static_cast<int>(i)) argument.value = nullptr;
     // A list's length may change, and its elements may be known only after the first iteration.
     if (types[i] == DType::kVariant && PassedArgument(callees.function(1).results[i]) != static_cast<int>(i))
@@ -189,7 +189,7 @@ Status WhileShape(InferenceContext& c) {
     kept[i] = std::move(common);
   }
   for (size_t i = 0; i < types.size(); ++i) {
-    // What follows from a shape that the body does not keep is not known either.
+    // A value derived from a shape that the body changes is unknown.
     const bool passed = PassedArgument(callees.function(1).results[i]) == static_cast<int>(i);
     const bool keeps = passed || !changed || (kept[i].IsFullyKnown() && kept[i].rank() == 0);
     c.set_output(static_cast<int>(i), keeps || types[i] == DType::kVariant ? kept[i]

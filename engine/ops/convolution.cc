@@ -133,7 +133,7 @@ Status ForwardGradient(GradientContext& g) {
   return ops.status();
 }
 
-// The convolution is bilinear, so each of its gradients is linear in what the other two are.
+// The convolution is bilinear, so each of its gradients is linear in the two other tensors.
 template <const Family& kFamily>
 Status BackpropInputGradient(GradientContext& g) {
   GradientOps ops(g);
@@ -191,9 +191,9 @@ Output SideBySide(ExampleOps& ops, Output images) {
   return ops.Reshape(moved, {1, shape.dim(1), shape.dim(2), shape.dim(0) * shape.dim(3)});
 }
 
-// What each position of the output saw of its image, [examples, height, width, filter's height * width * channels]: the
-// filter's gradient by an example is a product of these and the gradients of its positions. Null: explicit padding,
-// which ExtractImagePatches has not, or patches that are too many to be in memory at once.
+// The image patch of each output position, [examples, height, width, filter's height * width * channels]: an example's
+// filter gradient is a product of these and the gradients of its positions. Null: explicit padding, which
+// ExtractImagePatches lacks, or more patches than fit into memory at once.
 Output PatchesOf(ExampleOps& ops, const Node& node, Output images, const Shape& filter) {
   constexpr double kMostNumbers = 32e6;  // 128 MB
   const std::string padding = node.attr<std::string>("padding");

@@ -29,7 +29,7 @@ Status OutputsShape(InferenceContext& c) {
   return absl::OkStatus();
 }
 
-// A dataset op: inputs are added by the caller, what all of them have is added here.
+// A dataset op: the common parts are added here, the inputs by the caller.
 #define RIVULET_DATASET(name) \
   RIVULET_OP(name).Output("handle: variant").Stateful().NotDifferentiable(std::string(kNoDatasetGradient))
 #define RIVULET_ELEMENTS \

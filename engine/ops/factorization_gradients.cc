@@ -173,7 +173,7 @@ Status SvdGradient(GradientContext& g) {
   const Output inner = ops.Add(ds, ops.Add(by_u, by_v));
   Output da = ops.Product(u, ops.Product(inner, v1, MatrixOps::kPlain, MatrixOps::kTransposed));
   if (size.rows != size.columns) {
-    // What turns v out of the space of its own columns.
+    // The component of v's change outside the space of its columns.
     const Output own = ops.Product(dv1, v1, MatrixOps::kTransposed);
     Output out = ops.Sub(ops.Transposed(dv1), ops.Product(own, v1, MatrixOps::kPlain, MatrixOps::kTransposed));
     if (full) {

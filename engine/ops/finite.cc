@@ -1,4 +1,4 @@
-// Whether numbers are numbers: what loss scaling asks of gradients.
+// Tests for finite numbers, as required by loss scaling.
 #include "engine/ops/gradient_ops.h"
 #include "engine/ops/shape_functions.h"
 

@@ -87,7 +87,7 @@ Status ScatterSubGradient(GradientContext& g) {
   return ops.status();
 }
 
-// What ties for the extreme shares the gradient equally.
+// Elements tied for the extreme share the gradient equally.
 Status ScatterExtremeGradient(GradientContext& g) {
   GradientOps ops(g);
   const Output x = g.input(0), indices = g.input(1), updates = g.input(2), y = g.output(0);

@@ -1,4 +1,4 @@
-// What is left of a division, its whole part, and the bits of integers.
+// Remainders, quotients and bitwise operations of integers.
 #include "engine/ops/gradient_ops.h"
 #include "engine/ops/shape_functions.h"
 

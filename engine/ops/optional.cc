@@ -1,5 +1,5 @@
-// Values that may be there or not. TensorFlow's gradients of conditions carry in them what one branch alone has
-// computed. An optional is a tensor list of one element, or an empty one.
+// Optional values. TensorFlow's gradients of conditions use them for values that only one branch has computed. An
+// optional is a tensor list with one element, or an empty one.
 #include "engine/graph/list_shape.h"
 #include "engine/ops/gradient_ops.h"
 #include "engine/ops/shape_functions.h"

@@ -58,7 +58,7 @@ Status PadV2Shape(InferenceContext& c) {
   return PadShape(c);
 }
 
-// What the input does not take belongs to the constant.
+// Gradients at positions outside the input belong to the constant.
 Status PadV2Gradient(GradientContext& g) {
   GradientOps ops(g);
   const Output inside = PadInputGradient(g, ops);

@@ -1,4 +1,4 @@
-// Numbers rounded to few levels and back: what training for quantised inference puts between layers.
+// Rounding of numbers to few levels and back, as in layers trained for quantised inference.
 #include "engine/ops/gradient_ops.h"
 #include "engine/ops/shape_functions.h"
 

@@ -12,7 +12,7 @@ Status QueueHandleShape(InferenceContext& c) {
   return absl::OkStatus();
 }
 
-// What a queue gives is told by the queue, when it runs.
+// The shapes of a queue's elements are known only to the queue, at run time.
 Status DequeueShape(InferenceContext& c) {
   for (size_t i = 0; i < c.attr<std::vector<DType>>("component_types").size(); ++i)
     c.set_output(static_cast<int>(i), Shape::UnknownRank());

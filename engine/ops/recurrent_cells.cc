@@ -8,7 +8,7 @@
 namespace rivulet {
 namespace {
 
-// Merges sizes that operands tell, by name.
+// Merges sizes from several operands, by name.
 class CellSizes {
  public:
   int64_t batch = kUnknownDim, inputs = kUnknownDim, units = kUnknownDim;
@@ -76,7 +76,7 @@ Status GruCellShape(InferenceContext& c) {
   return absl::OkStatus();
 }
 
-// What gradient functions of cells share: sums of what is there, and the two halves of [x, h].
+// Helpers of the cells' gradient functions: sums of present gradients, and the two halves of [x, h].
 class CellGradient {
  public:
   explicit CellGradient(GradientContext& g) : g_(g), ops_(g) {}

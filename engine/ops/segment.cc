@@ -27,7 +27,7 @@ Status SegmentSumShape(InferenceContext& c) {
   return absl::OkStatus();
 }
 
-// What belongs to each slice of data: `values` of its segment, and zeros where its id is negative.
+// Returns for each slice of data the `values` of its segment, and zeros if its id is negative.
 struct Belonging {
   Output values;
   Output is_positive;  // in the shape of data

@@ -10,7 +10,7 @@ constexpr const char* kNotForLoss =
 
 Status SendShape(InferenceContext&) { return absl::OkStatus(); }
 
-// A partition says what it knows of the tensor.
+// The partitioner sets the tensor's known shape.
 Status RecvShape(InferenceContext& c) {
   const auto known = c.attrs().find("_output_shapes");
   const auto* shapes = known == c.attrs().end() ? nullptr : std::get_if<std::vector<Shape>>(&known->second);

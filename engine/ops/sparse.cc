@@ -111,7 +111,7 @@ Output SegmentSizes(GradientOps& ops, Output ids, Output x, Output segments) {
   return ops.Op("Maximum", {sizes, ops.Scalar(x.dtype(), 1)});
 }
 
-// What arrived at each segment, shared out as the op summed.
+// The gradient of each segment, distributed as the op summed.
 Output ShareOfRows(GradientContext& g, GradientOps& ops, Output ids) {
   const std::string_view op = g.node()->type();
   if (!op.ends_with("Mean") && !op.ends_with("SqrtN")) return g.grad();

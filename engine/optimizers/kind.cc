@@ -9,7 +9,7 @@
 namespace rivulet {
 namespace {
 
-// Made at first use and never destroyed, as registrations of other files run before main in an order that nobody knows.
+// Created at first use and never destroyed, because registrations in other files run before main in unknown order.
 std::map<std::string, OptimizerKind, std::less<>>& Kinds() {
   static auto* const kinds = new std::map<std::string, OptimizerKind, std::less<>>;
   return *kinds;

@@ -118,7 +118,7 @@ StatusOr<OpTiming> TimeProgram(const OpBenchGraph& bench, const KernelPolicy& po
     }
     return nanos;
   };
-  // What the first run gives: a variable goes on from there.
+  // Keep the first run's outputs: variables change with further runs.
   RIVULET_RETURN_IF_ERROR(run().status());
   for (const TensorView& fetch : fetches) AppendFloats(fetch, timing.outputs);
   for (size_t i = 0; i < buffers.size(); ++i)
@@ -127,7 +127,7 @@ StatusOr<OpTiming> TimeProgram(const OpBenchGraph& bench, const KernelPolicy& po
   return timing;
 }
 
-// A kernel that no program would take, with memory of its own.
+// A kernel that no program uses, with separate memory.
 StatusOr<OpTiming> TimeAlternative(const OpBenchGraph& bench, const PrepareFn& prepare) {
   EnterWorkerThread();
   OpTiming timing;

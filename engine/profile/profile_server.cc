@@ -21,8 +21,8 @@ constexpr std::string_view kRequest = "profile ";
 constexpr std::string_view kError = "error: ";
 constexpr size_t kMostAnswerBytes = size_t{64} << 20;
 constexpr int kRequestMs = 2000;  // for a request to arrive whole
-constexpr int kStoppedMs = 1000;  // between two looks at whether the one who is asked is stopped
-constexpr int kLookMs = 100;      // between two looks at whether the one who asked is still there
+constexpr int kStoppedMs = 1000;  // interval between checks whether the requested process is stopped
+constexpr int kLookMs = 100;      // interval between checks whether the requester still exists
 
 class Descriptor {
  public:
@@ -118,7 +118,7 @@ bool ProfileServer::Wants() {
 
 void ProfileServer::Take(const RecordedRun& run) {
   MutexLock lock(mutex_);
-  if (builder_ == nullptr) return;  // the one who asked has gone
+  if (builder_ == nullptr) return;  // the requester has disconnected
   builder_->AddRun(run.spans, run.begin, run.end, run.dropped);
   builder_->AddStep(static_cast<double>(run.end - run.begin) * 1e-9);
   const std::thread::id self = std::this_thread::get_id();
@@ -180,7 +180,7 @@ void ProfileServer::Answer(int peer) {
     return;
   }
   profile.title = title_;
-  // Measuring would take from the run; who asks has the same machine.
+  // A measurement would slow the run; the requester is on the same machine and measures itself.
   profile.roofline.flops_per_second = 1;
   profile.roofline.bandwidths = {{1, 1}};
   Send(peer, ProfileToJson(profile));
@@ -188,7 +188,7 @@ void ProfileServer::Answer(int peer) {
 
 namespace {
 
-// Of a process that does nothing until somebody lets it go on, no step would ever come.
+// A process that is stopped would never finish a step.
 Status CheckNotStopped(int pid) {
   std::ifstream file(fmt::format("/proc/{}/stat", pid));
   std::string line;

@@ -89,7 +89,7 @@ HWY_EXPORT(Update);
 
 double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-// Keeps the compiler from leaving out what nobody reads.
+// Keeps the compiler from removing unread results.
 void Use(float value) {
   static std::atomic<float> sink;
   sink.store(value, std::memory_order_relaxed);

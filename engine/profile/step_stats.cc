@@ -24,7 +24,7 @@ proto::DeviceStepStats& DeviceOf(std::string_view device, proto::StepStats& stat
   return made;
 }
 
-// What to add to ProfileNanos for nanoseconds since 1970.
+// The offset from ProfileNanos to nanoseconds since 1970.
 int64_t SinceEpoch() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count() - ProfileNanos();

@@ -14,10 +14,10 @@ namespace rivulet {
 
 namespace {
 
-// Zeros, in large pages where the system has them. Weights and arenas are swept from end to end, and by blocks of
-// columns whose rows lie a small page apart: over small pages each of those waits for an address translation (8 % of a
-// step of mobilenet_v2, 5 % of femnist_cnn). Only whole large pages are asked for, all of which belong to the buffer
-// and are touched here, so that no more memory is taken than without.
+// Zeroed memory, in large pages if the system has them. Weights and arenas are read sequentially, and in blocks of
+// columns whose rows are a small page apart; with small pages each of these waits for an address translation (8 % of a
+// step of mobilenet_v2, 5 % of femnist_cnn). Only whole large pages inside the buffer are requested, and all are
+// touched here, so that memory use does not grow.
 void ClearInLargePages(std::byte* data, size_t bytes) {
   constexpr uintptr_t kPage = uintptr_t{2} << 20;
   constexpr size_t kFrom = size_t{4} << 20;

@@ -24,7 +24,7 @@ class TextTable {
     }
     const std::unique_lock lock(mutex_);
     if (const auto known = numbers_.find(text); known != numbers_.end()) return known->second;
-    // What a map's node and a string take besides their characters, about.
+    // Approximate size of a map's node and a string, without its characters.
     constexpr size_t kEntryBytes = 96;
     if (text.size() > kMostTextBytes || bytes_ + text.size() + kEntryBytes > kMostTextBytes)
       return ResourceExhausted(

@@ -27,7 +27,7 @@ VariableScope VariableScope::WithSegment(std::string segment) const {
 Output VariableScope::Get(std::string_view name, const Shape& shape, const Initializer& initializer, DType dtype,
                           std::source_location where) const {
   if (!ops_.status().ok()) return {};
-  // Variables have their full names whatever the name scope is called by now.
+  // Variables have their full names, independent of the name scope's unique name.
   const Scope root(ops_.graph());
   const Output value = Variable(root, path_ + std::string(name), shape, initializer,
                                 {.dtype = dtype, .segment = segment_, .sharing = sharing_}, where);

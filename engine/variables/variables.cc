@@ -26,8 +26,8 @@ Status CheckSame(const Node& handle, const Shape& shape, const VariableOptions& 
                          Name(options.dtype), shape.ToString(), options.segment);
 }
 
-// Each assignment becomes a control input of the one node `init`, as variables come: a session sets all of them by
-// running it, whoever made them and in which order.
+// Each assignment becomes a control input of the single node `init` when its variable is created. A session sets all
+// variables by running this node, whatever their origin and order.
 Output Create(const Scope& scope, const std::string& name, const Shape& shape, const Initializer& initializer,
               const VariableOptions& options) {
   if (std::ranges::find(kSegments, options.segment) == std::end(kSegments)) {

@@ -1,4 +1,4 @@
-// The share of examples, or positions, whose highest score is their class's; of labels the share of right decisions.
+// The share of examples, or positions, whose highest score is their class's; for labels the share of right decisions.
 #include "engine/models/metrics/metric.h"
 
 namespace rivulet {

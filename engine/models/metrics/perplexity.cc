@@ -1,7 +1,7 @@
-// exp of the mean cross-entropy of what counts: tokens of a language model, without padding or ignored labels.
+// exp of the mean cross-entropy over tokens of a language model that count: without padding and ignored labels.
 //
-// Losses are added up in whole units of 2^-16, so that the sum is the same for any batches and any division into
-// clients. A batch's sum is handed over in two halves, as a float32 holds whole numbers below 2^24 exactly.
+// Losses are summed in whole units of 2^-16, so the sum is the same for any batches and any division into clients. A
+// batch's sum is reported in two halves, as a float32 holds whole numbers below 2^24 exactly.
 #include <cmath>
 
 #include "engine/models/metrics/metric.h"

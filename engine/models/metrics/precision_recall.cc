@@ -1,9 +1,9 @@
-// Precision, recall and their harmonic mean F1, the mean over classes or labels (scikit-learn's average="macro"). With
-// what was taken for a class c right tp_c times, wrong fp_c times and missed fn_c times:
+// Precision, recall and their harmonic mean F1, averaged over classes or labels (scikit-learn's average="macro"). Let
+// tp_c be the correct predictions of class c, fp_c the wrong ones, and fn_c the missed examples of c:
 //
 //   precision_c = tp_c / (tp_c + fp_c),   recall_c = tp_c / (tp_c + fn_c),   F1_c = 2 tp_c / (2 tp_c + fp_c + fn_c)
 //
-// and 0 where there is nothing to divide by. A class that neither occurs nor is taken for one counts for nothing.
+// and 0 if the denominator is 0. A class that neither occurs nor is predicted is ignored.
 #include "engine/models/metrics/metric.h"
 
 namespace rivulet {

@@ -17,9 +17,9 @@
 namespace rivulet {
 namespace {
 
-// Above each of these a histogram counts: -inf, 0, and ±sinh(b · i) / 10 up to 16, which are even steps near 0 and a
-// constant factor far from it. Fewer of many rankings. The numbers are such that how many counts there are tells how
-// many rankings.
+// Thresholds of a histogram: -inf, 0, and ±sinh(b · i) / 10 up to 16. These are even steps near 0 and a constant factor
+// far from it. With many rankings there are fewer. The sizes are such that the number of counts determines the number
+// of rankings.
 std::vector<float> Thresholds(int64_t rankings) {
   constexpr double kStep = 0.1, kFarthest = 16;
   const int64_t half = rankings == 1 ? 62 : rankings <= 10 ? 24 : 15;

@@ -1,5 +1,5 @@
-// Cross-entropy of each score's sigmoid by itself: of labels, and of classes with 1 for the class and 0 for the others.
-// With a positive weight p the loss of a 1 counts p times, as PyTorch's pos_weight has it:
+// Cross-entropy of each score's sigmoid: of labels, or of classes with 1 for the class and 0 for the others. With a
+// positive weight p the loss of a 1 counts p times, like PyTorch's pos_weight:
 //
 //   loss = −p · z · log σ(s) − (1 − z) · log(1 − σ(s))
 #include "engine/layers/losses.h"

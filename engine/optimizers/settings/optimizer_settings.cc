@@ -55,7 +55,7 @@ Setting Beta2Setting() {
       Float("beta2", 0.999, "Share of the mean square of gradients that survives a step.").AtLeast(0).Below(1), "0.99");
 }
 
-// Elements whose gradient is always zero, such as padding, would be divided by zero without it.
+// Without it, elements whose gradient is always zero, such as padding, would be divided by zero.
 Setting EpsilonSetting(double usual) {
   return WithExample(Float("epsilon", usual, "Keeps quotients finite; larger values adapt less.").Above(0).Below(1e6),
                      "0.002");

@@ -1,8 +1,8 @@
 // Array of sums: integers in memory that is recycled, or in a file of exactly the array's size. A copy of an array is
 // in memory; an array that is moved takes its file along.
 //
-// It is no std::vector. The destructor of a vector with its own allocator destroys each element in a loop, and
-// compilers keep that empty loop at -O1: a pass over each client's update that does nothing.
+// It is no std::vector. A vector with its own allocator destroys each element in a loop, and compilers keep that empty
+// loop at -O1. It would be a pass over each client's update that does nothing.
 #pragma once
 
 #include <algorithm>

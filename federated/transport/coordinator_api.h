@@ -1,5 +1,5 @@
 // The clients' interface of a coordinator. Implemented by the coordinator itself (simulations call it directly) and by
-// a gRPC stub; callers cannot tell which. Requests and replies are structs: a new field changes only the struct and its
+// a gRPC stub; callers see no difference. Requests and replies are structs: a new field changes only the struct and its
 // message.
 //
 // A site polls for the clients that it serves: a client process is a site with one client, a worker thread of a

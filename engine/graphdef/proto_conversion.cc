@@ -73,7 +73,7 @@ Status ReadTyped(const proto::TensorProto& proto, Tensor& tensor) {
   }
 }
 
-// What an AttrValue message holds, in the words of signatures.
+// The kind of an AttrValue message's content, in the notation of signatures.
 std::string_view Held(const proto::AttrValue& proto) {
   switch (proto.value_case()) {
     case proto::AttrValue::kList:

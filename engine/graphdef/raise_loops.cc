@@ -38,7 +38,7 @@ class LoopRaiser {
     int condition = -1;  // its LoopCond
     std::vector<int> exits;
     std::vector<LoopVariable> variables;
-    std::map<NodeRef, std::string> boundary;  // what a loop variable is called in the frame → its argument
+    std::map<NodeRef, std::string> boundary;  // name of a loop variable in the frame → its argument
     std::map<std::string, int> variable_of;   // Merge → variable
     std::map<std::string, int> switched;      // Switch → variable
   };
@@ -141,7 +141,7 @@ class LoopRaiser {
     return bodies;
   }
 
-  // What the loop's functions call `ref` where it is a loop variable or comes from outside, else "".
+  // Returns the name of `ref` in the loop's functions if it is a loop variable or from outside; else "".
   StatusOr<std::string> CaptureOfLoop(const Loop& loop, const NodeRef& ref, Captures& captures) {
     if (const auto variable = loop.boundary.find(ref); variable != loop.boundary.end()) return variable->second;
     const int i = nodes_.Find(ref.node);

@@ -27,7 +27,7 @@ std::string QuotedName(std::string_view name) {
   return "'" + text + "'";
 }
 
-// What the outermost object of the header holds, in its order.
+// The entries of the header's outermost object, in order.
 using HeaderEntries = std::vector<std::pair<std::string, Json>>;
 
 // Takes the header in as it is parsed. The library's own document would look at every entry again for each that ends
@@ -200,8 +200,8 @@ StatusOr<SafetensorsLayout> ParseSafetensorsHeader(std::string_view text, uint64
     RIVULET_ASSIGN_OR_RETURN(SafetensorsPlace tensor, ParseTensor(name, value, data_bytes));
     placed.push_back(std::move(tensor));
   }
-  // The format allows no holes and no overlaps, which is what makes a file's meaning independent of the order in its
-  // header, and leaves no place to hide other content in.
+  // The format forbids gaps and overlaps. So a file's meaning is independent of the header's order, and other content
+  // cannot be hidden in it.
   std::stable_sort(placed.begin(), placed.end(), [](const SafetensorsPlace& a, const SafetensorsPlace& b) {
     return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
   });

@@ -43,10 +43,10 @@ class LoopRaiser {
     std::map<std::string, int> switched;      // Switch → variable
   };
 
-  // A loop variable is a Merge of an Enter and a NextIteration; its value within an iteration is the Merge's for the
-  // condition and the Switch's second output for the body. Both become the same argument, and whatever the two sides
-  // need besides becomes a further loop variable that never changes. A While of functions is then the same loop, with
-  // the iteration's graph drawn once instead of as a circle.
+  // A loop variable is a Merge of an Enter and a NextIteration. Its value within an iteration is the Merge's for the
+  // condition and the Switch's second output for the body. Both become the same argument, and further inputs of both
+  // sides become loop variables that never change. A While of functions is then the same loop, with the iteration's
+  // graph instead of a cycle.
   Status RaiseLoop(int frame) {
     RIVULET_ASSIGN_OR_RETURN(const Loop loop, ReadLoop(frame));
     Captures captures;

@@ -30,9 +30,9 @@ std::string QuotedName(std::string_view name) {
 // The entries of the header's outermost object, in order.
 using HeaderEntries = std::vector<std::pair<std::string, Json>>;
 
-// Takes the header in as it is parsed. The library's own document would look at every entry again for each that ends
-// (it might have been discarded): a header of 100,000 names took 20 seconds. A key given twice, of which a document
-// would keep the last, is noted, and what nests deeper than the format does ends the parse.
+// Parses the header incrementally. The library's own document would look at every entry again for each that ends (it
+// might have been discarded): a header of 100,000 names took 20 seconds. A repeated key, of which a document would keep
+// the last, is recorded, and deeper nesting than the format's ends the parse.
 class HeaderReader final : public nlohmann::json_sax<Json> {
  public:
   HeaderEntries entries;

@@ -18,7 +18,7 @@ DebugStop Debugger::StopAt(DebugStop::Why why, const Program& program, int index
   return stop;
 }
 
-// A new program begins a new record: what the shell shows is of one run, and the one before has been looked at.
+// A new program begins a new record: the shell shows one run, and the previous one was already inspected.
 void Debugger::Begin(const Program& program, int index, const KernelContext& context) {
   if (recorder_.depth() == 0 && index == 0) {
     recorder_.Clear();
@@ -60,8 +60,8 @@ Status Debugger::End(const Program& program, int index, const KernelContext& con
 }
 
 void Debugger::Failed(const Program& program, int index, const Status& status) {
-  // Only where it happened: a While or call that it was inside of fails after it. The run ends with `status`, whatever
-  // the prompt answers.
+  // Stops only at the failed instruction, since an enclosing While or call also fails after it. The run ends with
+  // `status`, whatever the prompt returns.
   if (!std::exchange(failed_, true)) {
     DebugStop stop = StopAt(DebugStop::Why::kFailed, program, index);
     stop.error = status;

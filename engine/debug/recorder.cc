@@ -40,8 +40,8 @@ const TensorRecord* Recorder::Find(std::string_view name) const {
   return found == by_name_.end() ? nullptr : &records_[found->second];
 }
 
-// Copied at once, since the arena gives the memory to the next value. Beyond the bound the statistics stay, which are
-// what most questions are about.
+// Values are copied at once, since the arena reuses their memory. Beyond the limit only the statistics are kept, which
+// answer most questions.
 const TensorRecord* Recorder::Record(TensorRecord record, const std::byte* data) {
   const size_t bytes = TensorBytes(record.spec);
   const TensorView view{const_cast<std::byte*>(data), record.spec.dtype, record.spec.shape};

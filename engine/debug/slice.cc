@@ -17,7 +17,7 @@ struct Place {
   std::optional<int64_t> start, stop, step;
 };
 
-// What is taken of one axis.
+// The selected part of one axis.
 struct Taken {
   int64_t start = 0, step = 1, count = 0;
   bool keeps_axis = true;

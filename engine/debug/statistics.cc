@@ -60,7 +60,7 @@ double ElementOf(const TensorView& tensor, int64_t i) {
   return read == nullptr ? 0 : read(tensor, i);
 }
 
-// Moments are those of the finite elements: one NaN would make all of them NaN and tell nothing of the rest.
+// Moments cover the finite elements only: a single NaN would make them all NaN and hide the rest.
 TensorStatistics StatisticsOf(const TensorView& tensor) {
   TensorStatistics statistics;
   statistics.elements = tensor.shape.elements();

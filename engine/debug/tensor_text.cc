@@ -26,7 +26,7 @@ std::string ElementText(const TensorView& tensor, int64_t i, const TensorTextOpt
   } else if (tensor.dtype == DType::kUint64) {
     text = fmt::format("{}", reinterpret_cast<const uint64_t*>(tensor.data)[i]);
   } else if (std::isnan(value)) {
-    text = "nan";  // whatever its sign
+    text = "nan";  // regardless of its sign
   } else {
     text = fmt::format("{:.8g}", value);
   }

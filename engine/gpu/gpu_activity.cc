@@ -12,7 +12,7 @@
 namespace rivulet {
 namespace {
 
-// Records are the process's, whoever takes them.
+// Records belong to the process, not to the caller.
 std::atomic<bool> taken = false;
 
 int64_t HostNanos() {
@@ -20,7 +20,7 @@ int64_t HostNanos() {
       .count();
 }
 
-// "(anonymous namespace)::Scale_float(Arguments)" → "Scale_float", whose arguments say nothing that its name does not.
+// "(anonymous namespace)::Scale_float(Arguments)" → "Scale_float"; the argument type adds no information.
 std::string KernelName(const char* mangled) {
   if (!std::string_view(mangled).starts_with("_Z")) return mangled;
   int error = 0;
@@ -76,7 +76,7 @@ GpuRecording::~GpuRecording() {
   taken = false;
 }
 
-// The device's clock lies between the host's before and after; the narrowest of a few says it best.
+// The device's time is between two readings of the host's clock; the narrowest of a few intervals is the most exact.
 StatusOr<ClockReading> GpuRecording::ReadClocks() const {
   ClockReading best;
   int64_t narrowest = INT64_MAX;

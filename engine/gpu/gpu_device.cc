@@ -9,7 +9,7 @@
 namespace rivulet {
 namespace {
 
-// Of what is free on the device now.
+// Computed from the memory that is free on the device now.
 StatusOr<size_t> MemoryLimit(const GpuOptions& options, size_t free_bytes) {
   const double fraction = options.per_process_gpu_memory_fraction;
   if (!(fraction > 0 && fraction <= 1)) {
@@ -166,7 +166,7 @@ GpuGraph::~GpuGraph() {
 GpuStream::~GpuStream() {
   if (stream_ == nullptr) return;
   if (capturing_) EndCapture().IgnoreError();
-  // What was named in the calls may go when this has.
+  // Arguments of the calls may be destroyed after this.
   device_->api_.stream_wait(stream_);
   device_->api_.stream_destroy(stream_);
 }

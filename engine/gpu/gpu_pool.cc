@@ -39,7 +39,7 @@ GpuPool::~GpuPool() {
 
 StatusOr<std::byte*> GpuPool::Allocate(size_t bytes, std::string_view what) {
   if (bytes > limit_) return Exhausted(bytes, what);
-  // One byte more where the sanitizer watches, so that something that belongs to nobody lies behind each piece.
+  // Adds a byte with the sanitizer, so that each block is followed by memory that is not allocated.
   const size_t wanted = GpuAligned(std::max<size_t>(bytes + (source_.host_memory ? 1 : 0), 1));
   auto found = free_.lower_bound({wanted, nullptr});
   if (found == free_.end()) {

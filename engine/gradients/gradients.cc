@@ -24,13 +24,13 @@ struct OutputHash {
 };
 
 // One call of ComputeGradients.
-// Reverse mode: one traversal of the forward nodes in reverse topological order. When it reaches a node,
-// all users of its outputs were visited. So the sums of its outputs' gradients are final, and each
-// node's gradient function is called exactly once. The gradient is built as a graph and not computed, so
-// the compiler sees forward and backward together and can fuse across them, and a gradient has a
-// gradient.
-// The gradient of a node is constrained to the node's device. Without that a model cut between tasks would run its
-// whole backward pass on the first of them, and would send there what the forward pass kept.
+// Reverse mode: one traversal of the forward nodes in reverse topological order. When it reaches a node, all users of
+// its outputs were visited. So the sums of its outputs' gradients are final, and each node's gradient function is
+// called once. The gradient is built as a graph and not computed, so the compiler can fuse across forward and backward,
+// and a gradient has a gradient.
+//
+// A node's gradient is placed on the node's device. Otherwise a model that is split over tasks would run its whole
+// backward pass on the first of them, and would send all saved forward values there.
 class Backward {
  public:
   Backward(const Scope& scope, std::span<const Output> ys, std::span<const Output> xs)

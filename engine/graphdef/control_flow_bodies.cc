@@ -27,8 +27,8 @@ StatusOr<std::string> OutputName(const proto::NodeDef& node, int port) {
   return InvalidArgument("{} has no output {}", DescribeMessage(node), port);
 }
 
-// Gives a body its arguments, which are nodes while it is raised: it is then a graph like any other, and nested loops
-// and conditions need nothing of their own. Their names, in order.
+// Adds a body's arguments as nodes while it is raised. It is then an ordinary graph, so nested loops and conditions
+// need no special handling. Returns their names, in order.
 std::vector<std::string> AddArguments(ControlFlowBody& body, const std::vector<DType>& types, int own) {
   proto::GraphDef& graph = body.graph;
   std::set<std::string> names;
@@ -120,9 +120,9 @@ Status ControlFlowBodies::WaitFor(int node, Captures& captures) {
   return absl::OkStatus();
 }
 
-// The walk goes from what the function gives back to its inputs, so nodes that only ran beside, such as prints, are
-// taken only if something waits for them: version-1 graphs had them run with the loop only where a control edge said
-// so.
+// The traversal goes from the function's results to its inputs. Nodes with only side effects, such as prints, are
+// included only if something waits for them: in version-1 graphs they run with the loop only because of a control
+// edge.
 StatusOr<ControlFlowBody> ControlFlowBodies::Extract(const std::vector<NodeRef>& roots, const BodyRegion& region,
                                                      Captures& captures) {
   ControlFlowBody body;

@@ -62,9 +62,9 @@ const char* ShapesNote(proto::DataType type) {
   return type == proto::DT_RESOURCE ? "_handle_shapes" : "_output_shapes";
 }
 
-// A call by name is cheap to write and may stand for any amount of work: ten functions that each call the one before
-// twice are a thousand bodies when they are inlined. So the library counts what every call would expand to before
-// anything is built, and refuses it by the name of the call.
+// A call by name is small in the file and may cause any amount of work: ten functions that each call the previous one
+// twice become a thousand bodies when inlined. So the library computes the expanded size of every call before anything
+// is built, and names the call that it refuses.
 class Library {
  public:
   Library(proto::GraphDef& graph, const GraphLimits& limits) : graph_(graph), limits_(limits) {}
@@ -93,9 +93,9 @@ class Library {
   }
 
  private:
-  // Nodes whose op is a function's name become calls of it.
-  // Older files call a function by using its name as an op. The library knows names and signatures, and afterwards
-  // there is one form of call.
+  // Nodes whose op is a function's name become calls of that function. Older files call functions
+  // in this form. The library knows names and signatures; afterwards there is only one form of
+  // call.
   Status CallByName(proto::GraphDef& graph) {
     for (proto::NodeDef& node : *graph.mutable_node()) {
       if (OpRegistry::Global().Find(node.op()) != nullptr) continue;
@@ -123,9 +123,9 @@ class Library {
     return absl::OkStatus();
   }
 
-  // Takes `name` apart after what it calls.
-  // After its callees, so that whoever builds functions in this order finds what each calls. The path is carried along:
-  // it is what tells a recursion, and the way round it, from a function that is merely called twice.
+  // Extracts `name` after its callees, so that building in this order always finds the callees. The
+  // current path distinguishes recursion, whose cycle it describes, from a function that is called
+  // twice.
   Status Visit(const std::string& name, std::vector<std::string>& path) {
     if (expanded_.contains(name)) return absl::OkStatus();
     const auto found = functions_.find(name);
@@ -254,7 +254,7 @@ class Library {
         attrs["_handle_dtype"].set_type(dtypes->second.list().type(0));
     }
     if (!handle || attrs.contains("_handle_dtype")) return;
-    // Whoever reads the variable says its type.
+    // A read of the variable has its type.
     for (const proto::NodeDef& user : def.node_def()) {
       if (std::ranges::find(user.input(), argument.name()) == user.input().end()) continue;
       auto type = user.attr().find("dtype");
@@ -266,9 +266,9 @@ class Library {
     }
   }
 
-  // "argument", "node:output:1" or "^node" as a graph writes it: "argument", "node:2", "^node".
-  // Bodies name tensors by the output's name and its place within it, graphs by one number over all outputs; what a
-  // list output counts for depends on the attributes of the node.
+  // "argument", "node:output:1" or "^node" in a graph's form: "argument", "node:2", "^node". Bodies name tensors by
+  // output name and index within it, graphs by one number over all outputs. The length of a list output depends on the
+  // node's attributes.
   StatusOr<std::string> InputOf(std::string_view text, const std::unordered_map<std::string_view, int>& arguments,
                                 const std::unordered_map<std::string_view, const proto::NodeDef*>& nodes) const {
     if (text.starts_with('^')) return std::string(text);

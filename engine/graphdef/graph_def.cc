@@ -27,7 +27,7 @@ namespace {
 // TensorFlow's graph version that first knew every op used here.
 constexpr int kProducerVersion = 440;
 
-// Protobuf's maps have no order of their own; a plan's digest needs one.
+// Protobuf's maps are unordered; a plan's digest needs an order.
 template <typename Message>
 std::string Deterministic(const Message& message) {
   std::string bytes;
@@ -40,8 +40,8 @@ std::string Deterministic(const Message& message) {
   return bytes;
 }
 
-// Attributes of TensorFlow's that say how its own kernels run and change no result; dropped whatever their value.
-// By name, as only a person can know that they change nothing. Everything else unknown that says something is refused.
+// TensorFlow's attributes that configure its kernels and change no result; dropped with any value. The list is by name,
+// as this needs human knowledge. Every other unknown attribute with a value is refused.
 bool IsForeignHint(std::string_view attr) {
   static const std::unordered_set<std::string_view> kHints = {
       "use_cudnn_on_gpu", "allowed_devices",     "debug_name", "use_locking", "validate_shape",
@@ -49,7 +49,7 @@ bool IsForeignHint(std::string_view attr) {
   return kHints.contains(attr);
 }
 
-// Attributes whose one value is what ops do here anyway.
+// Attributes with a value that describes the only behaviour of the ops here.
 bool SaysWhatWeDo(std::string_view attr, const proto::AttrValue& value) {
   return attr == "incompatible_shape_error" && value.value_case() == proto::AttrValue::kB && value.b();
 }
@@ -65,9 +65,9 @@ void DropHints(proto::GraphDef& graph) {
   }
 }
 
-// Keeps what `roots` need. Malformed inputs are left for the verifier.
-// Before anything else: a file may hold a whole training setup around the model, with ops that nobody here knows and
-// nobody asked for.
+// Keeps the nodes that `roots` need. Malformed inputs are left for the verifier. It runs first,
+// because a file may contain a whole training setup around the model, with unknown ops that are not
+// needed.
 Status Prune(proto::GraphDef& graph, const std::vector<std::string>& roots) {
   std::unordered_map<std::string, int> index;
   for (int i = 0; i < graph.node_size(); ++i) index.emplace(graph.node(i).name(), i);
@@ -146,9 +146,9 @@ StatusOr<Graph> BuildNodes(proto::GraphDef& def, const GraphLimits& limits, cons
   return graph;
 }
 
-// The type of the variable that an argument is the handle of, where the body does not say it but only passes the handle
-// on to a function that does.
-// Bodies come callees first, so what a callee's arguments are is known when its caller is built.
+// The variable type of a handle argument if the body does not read it but only passes it to a function that
+// does. Bodies are built callees first, so the types of a callee's arguments are known when its caller is
+// built.
 void TellHandleTypes(proto::GraphDef& body, const Functions& known) {
   std::unordered_map<std::string, DType> types;
   for (const proto::NodeDef& node : body.node()) {
@@ -195,8 +195,8 @@ StatusOr<std::shared_ptr<const Function>> BuildFunction(LibraryFunction& functio
                           std::move(function.result_names), function.noinline);
 }
 
-// The order matters. Arrays are raised before loops, as a flow that leaves a loop is a list by then; both before the
-// library is taken, as raising adds to it; and the verifier runs last, on what is built, with the forms that remain.
+// The order matters. Arrays are raised before loops, so that a flow that leaves a loop is already a list. Both run
+// before the library is extracted, as raising adds to it. The verifier runs last, on the remaining forms.
 StatusOr<Graph> Build(proto::GraphDef def, const GraphImport& options) {
   if (static_cast<size_t>(def.node_size()) > options.limits.nodes)
     return ResourceExhausted("the graph has {} nodes, more than {}", def.node_size(), options.limits.nodes);
@@ -228,7 +228,7 @@ void AddCalled(const Graph& graph, std::map<std::string, const Function*>& calle
     }
 }
 
-// What the nodes of a graph call, by themselves and by way of others.
+// The functions that a graph's nodes call, directly or indirectly.
 std::map<std::string, const Function*> CalledFunctions(const Graph& graph) {
   std::map<std::string, const Function*> called;
   AddCalled(graph, called);
@@ -290,13 +290,13 @@ StatusOr<Graph> ParseGraph(std::string_view graph_def, const GraphImport& option
   if (const size_t nodes = CountNodes(graph_def); nodes > options.limits.nodes)
     return ResourceExhausted("the graph has {} nodes, more than {}", nodes, options.limits.nodes);
   proto::GraphDef def;
-  const google::protobuf::LogSilencer silent;  // damage is told by the Status, not on stderr
+  const google::protobuf::LogSilencer silent;  // the Status reports damage; stderr stays silent
   if (!def.ParseFromArray(graph_def.data(), static_cast<int>(graph_def.size())))
     return DataLoss("{} bytes are no GraphDef; they may be damaged or another format", graph_def.size());
   return Build(std::move(def), options);
 }
 
-// As deep as messages may lie in each other in the binary form (protobuf's own default there).
+// The nesting limit of messages in the binary form (protobuf's default there).
 constexpr int kMostNested = 100;
 
 StatusOr<Graph> ParseGraphText(std::string_view text, const GraphImport& options) {

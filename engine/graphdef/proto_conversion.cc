@@ -73,7 +73,7 @@ Status ReadTyped(const proto::TensorProto& proto, Tensor& tensor) {
   }
 }
 
-// What an AttrValue message holds, in the words of signatures.
+// The kind of an AttrValue message's content, in the notation of signatures.
 std::string_view Held(const proto::AttrValue& proto) {
   switch (proto.value_case()) {
     case proto::AttrValue::kList:
@@ -172,8 +172,8 @@ Kind KindHeld(const proto::AttrValue& proto) {
   }
 }
 
-// Attributes of the reference would make the function polymorphic; those that only tell the runtime how ("_…") are
-// left.
+// Attributes of the reference would make the function polymorphic; those that only configure the runtime ("_…") are
+// ignored.
 StatusOr<FunctionRef> FunctionFromProto(const proto::NameAttrList& proto) {
   if (proto.name().empty()) return InvalidArgument("names no function");
   for (const auto& [name, value] : proto.attr())

@@ -12,14 +12,14 @@
 namespace rivulet {
 namespace {
 
-constexpr size_t kMostPredicates = 64;  // that one node depends on: more than anybody writes
+constexpr size_t kMostPredicates = 64;  // that one node depends on; real graphs have fewer
 
 class ConditionRaiser {
  public:
   ConditionRaiser(ControlFlowNodes& nodes, ControlFlowBodies& bodies) : nodes_(nodes), bodies_(bodies) {}
 
-  // One walk in topological order tells for every node which branch of which predicate it is in: Switches add to what
-  // flows through them, and the Merge of two opposite branches takes it away again. A node that would need both
+  // One traversal in topological order determines the branch of each predicate that every node is in. Switches add to
+  // the set of their consumers; the Merge of two opposite branches removes it again. A node that would need both
   // branches of one predicate can never have run.
   StatusOr<std::map<std::string, ControlFlowBranches>> Run() {
     bool any = false;
@@ -83,7 +83,7 @@ class ConditionRaiser {
     return at.ToString();
   }
 
-  // What `ref` depends on, of the branches of its node.
+  // Returns the branches that `ref` depends on: those of its node, and its own branch if the node is a Switch.
   StatusOr<ControlFlowBranches> BranchesOf(const NodeRef& ref) {
     const int i = nodes_.Find(ref.node);
     ControlFlowBranches branches = branches_[ref.node];
@@ -189,7 +189,7 @@ class ConditionRaiser {
     return absl::OkStatus();
   }
 
-  // What the Merges take of one branch, as a body.
+  // The Merges' inputs from one branch, as a body.
   StatusOr<ControlFlowBody> ExtractBranch(const Group& group, int branch, Captures& captures) {
     const std::string& predicate = group.predicate;
     const auto inside = [&](int i) {

@@ -8,9 +8,9 @@
 
 namespace rivulet {
 
-// Loops first, as their frames can be told from the graph alone; a condition within a loop is then raised when its
-// body is, as a graph without cycles. Raising from the outside in means that each body meets the same code again, one
-// level deeper.
+// Loops are raised first, as their frames follow from the graph alone. A condition inside a loop is raised with the
+// loop's body, as a graph without cycles. Raising from the outside in applies the same code to each body, one level
+// deeper.
 Status ControlFlowRaiser::Run(const std::vector<std::string>* results) {
   if (depth_ > kDeepestControlFlow)
     return Unimplemented("loops and conditions are nested more than {} deep", kDeepestControlFlow);
@@ -68,7 +68,7 @@ Status RaiseControlFlow(proto::GraphDef& graph) {
       if (node.op() == op) node.set_op(std::string(op.substr(3)));
   std::set<std::string_view> names;
   for (const proto::NodeDef& node : graph.node())
-    if (!names.insert(node.name()).second) return absl::OkStatus();  // the verifier tells of it
+    if (!names.insert(node.name()).second) return absl::OkStatus();  // the verifier reports it
   RIVULET_RETURN_IF_ERROR(RaiseStacks(graph));
   proto::FunctionDefLibrary library;
   RIVULET_RETURN_IF_ERROR(ControlFlowRaiser(graph, library, 0).Run(nullptr));

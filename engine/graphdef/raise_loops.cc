@@ -38,15 +38,15 @@ class LoopRaiser {
     int condition = -1;  // its LoopCond
     std::vector<int> exits;
     std::vector<LoopVariable> variables;
-    std::map<NodeRef, std::string> boundary;  // what a loop variable is called in the frame → its argument
+    std::map<NodeRef, std::string> boundary;  // name of a loop variable in the frame → its argument
     std::map<std::string, int> variable_of;   // Merge → variable
     std::map<std::string, int> switched;      // Switch → variable
   };
 
-  // A loop variable is a Merge of an Enter and a NextIteration; its value within an iteration is the Merge's for the
-  // condition and the Switch's second output for the body. Both become the same argument, and whatever the two sides
-  // need besides becomes a further loop variable that never changes. A While of functions is then the same loop, with
-  // the iteration's graph drawn once instead of as a circle.
+  // A loop variable is a Merge of an Enter and a NextIteration. Its value within an iteration is the Merge's for the
+  // condition and the Switch's second output for the body. Both become the same argument, and further inputs of both
+  // sides become loop variables that never change. A While of functions is then the same loop, with the iteration's
+  // graph instead of a cycle.
   Status RaiseLoop(int frame) {
     RIVULET_ASSIGN_OR_RETURN(const Loop loop, ReadLoop(frame));
     Captures captures;
@@ -141,7 +141,7 @@ class LoopRaiser {
     return bodies;
   }
 
-  // What the loop's functions call `ref` where it is a loop variable or comes from outside, else "".
+  // Returns the name of `ref` in the loop's functions if it is a loop variable or from outside; else "".
   StatusOr<std::string> CaptureOfLoop(const Loop& loop, const NodeRef& ref, Captures& captures) {
     if (const auto variable = loop.boundary.find(ref); variable != loop.boundary.end()) return variable->second;
     const int i = nodes_.Find(ref.node);

@@ -19,9 +19,9 @@ class StackRaiser {
  public:
   explicit StackRaiser(proto::GraphDef& graph) : nodes_(graph), frames_(nodes_) {}
 
-  // A stack has an effect and a list has none: what was pushed must travel to where it is popped. So each loop on the
-  // way to a push or a pop gets the list as a loop variable, and the loop of the pops begins with what the loop of the
-  // pushes ended with.
+  // A stack has an effect and a list has none, so the pushed values must reach the pops as data. Each loop around a
+  // push or a pop gets the list as a loop variable, and the loop of the pops begins with the final list of the loop of
+  // the pushes.
   Status Run() {
     bool any = false;
     const int count = nodes_.size();
@@ -224,7 +224,7 @@ class StackRaiser {
     pop.add_input(held);
     pop.add_input(any_shape);
     (*pop.mutable_attr())["element_dtype"] = element;
-    // What it waited for was that the stack is full, which the list is by itself.
+    // It waited for the stack to be full, which the list's data dependence ensures.
     BecomeIdentity(nodes_.at(use.node), pop.name() + ":1", element, /*keep_controls=*/false);
     return pop.name();
   }

@@ -116,7 +116,7 @@ void ArrayRaiser::BecomeZeros(proto::NodeDef& node, const proto::NodeDef& maker,
   (*node.mutable_attr())["shape_type"].set_type(proto::DT_INT32);
 }
 
-// What a sum of flows, or a loop that makes one, begins with: the number 0, which as a list is one of zeros.
+// The initial value of a sum of flows, or of a loop that makes one: the number 0 becomes a list of zeros.
 Status ArrayRaiser::ReplaceZero(const proto::NodeDef& at, std::string& input) {
   const auto found = index_.find(Producer(input));
   if (found != index_.end() && found->second >= 0 && graph_.node(found->second).op() == "Enter") {

@@ -176,9 +176,9 @@ std::string ArrayRaiser::UniqueName(const std::string& wanted) {
   return name;
 }
 
-// A constant beside `node`, in the same frame and branch: it waits for what the node's flow comes from.
-// A constant without inputs would be of the outermost frame, and a node that joins two frames without an Enter is no
-// valid graph.
+// Adds a constant in the frame and branch of `node`: it waits for the origin of the node's flow. A constant
+// without inputs would be in the outermost frame, and a node that joins two frames without an Enter is
+// invalid.
 std::string ArrayRaiser::AddInts(const proto::NodeDef& node, const std::string& what,
                                  const std::vector<int64_t>& values, bool scalar, const std::string& beside,
                                  proto::DataType dtype) {

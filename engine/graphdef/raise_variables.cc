@@ -29,10 +29,10 @@ const std::map<std::string_view, Update>& Updates() {
   return updates;
 }
 
-// A reference is an edge that means a place and not a value, and whoever is handed one may read or write at any time.
-// Resources separate the two: a handle, and explicit reads and writes with control edges. The raised graph therefore
-// needs one read for every use that read by reference, placed behind what that use waited for, so that it sees what the
-// reference would have shown.
+// A reference is an edge that means a location and not a value, and every receiver may read or write at any time.
+// Resources separate the two: a handle, and explicit reads and writes with control edges. So the raised graph
+// needs one read for every use by reference, after the nodes that the use waited for, so that it sees the same
+// value.
 class VariableRaiser {
  public:
   explicit VariableRaiser(proto::GraphDef& graph) : graph_(graph) {}

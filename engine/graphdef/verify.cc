@@ -76,8 +76,8 @@ Status CheckInputs(const proto::NodeDef& node, const Index& index, const GraphLi
   return absl::OkStatus();
 }
 
-// An attribute that is unknown here may change what the op means. It is let through only where it says what its absence
-// would say too; a model that silently computes something else is worse than one that is refused.
+// An attribute that is unknown here may change the op's meaning. It is accepted only if its value equals the meaning of
+// its absence. A model that silently computes something else is worse than a refused one.
 Status CheckOp(const proto::NodeDef& node) {
   static const std::unordered_set<std::string_view> kControlFlow = {
       "Switch",    "Merge",    "Enter",    "Exit",    "NextIteration",   "LoopCond",
@@ -85,7 +85,7 @@ Status CheckOp(const proto::NodeDef& node) {
   if (kControlFlow.contains(node.op()))
     return Unimplemented("{}: control flow is not supported; export the graph without conditions and loops",
                          DescribeNode(node));
-  // A graph may come from anybody, and must not say which files of this machine are read.
+  // A graph may come from an untrusted source, and must not choose the files that are read.
   static const std::unordered_set<std::string_view> kReadsPaths = {
       "TFRecordDataset",      "TFRecordDatasetV2",          "TextLineDataset",  "FixedLengthRecordDataset",
       "MatchingFilesDataset", "FixedLengthRecordDatasetV2", "TFRecordReaderV2", "WholeFileReaderV2",
@@ -135,7 +135,7 @@ std::string DescribeCycle(const proto::GraphDef& graph, const std::vector<std::v
         break;
       }
   }
-  // Walked from consumer to producer; told the way data flows.
+  // Found from consumer to producer; printed in the direction of data.
   std::vector<int> cycle(path.begin() + position[static_cast<size_t>(at)], path.end());
   std::ranges::reverse(cycle);
   std::rotate(cycle.begin(), std::ranges::min_element(cycle), cycle.end());

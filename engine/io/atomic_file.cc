@@ -11,7 +11,7 @@
 namespace rivulet {
 namespace {
 
-// False: it cannot be made, as whoever writes it will say.
+// False: it cannot be created; the later write reports the reason.
 bool MakeEmptyPrivate(const std::string& path) {
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (file < 0) return false;
@@ -36,8 +36,8 @@ StatusOr<std::unique_ptr<AtomicFile>> AtomicFile::CreateFor(Readers readers, Fil
   RIVULET_ASSIGN_OR_RETURN(WriteTarget target, WriteTargetOf(path));
   // Two writers of one path have two names; the last rename wins whole.
   std::string temporary = target.in_place ? "" : TemporaryNameOf(target.path);
-  // A mode that is set on a file that is there already comes too late for who has opened it meanwhile. A file that is
-  // there keeps its mode when it is written anew.
+  // Setting the mode of an existing file is too late for processes that have already opened it. An existing file keeps
+  // its mode when it is rewritten.
   const bool made = readers == Readers::kItsOwner && !target.in_place && MakeEmptyPrivate(temporary);
   StatusOr<std::unique_ptr<WritableFile>> file = fs.Create(target.in_place ? target.path : temporary);
   if (!file.ok()) {
@@ -73,8 +73,8 @@ Status AtomicFile::Finish() {
   return file_->Close();
 }
 
-// The order is the point. Synced before it is renamed, or a crash could leave the name on an empty file; the folder
-// synced after, or the name itself could be lost although the caller was told that the file is there.
+// The order matters. The file is synced before the rename, as otherwise a crash could leave the name on an empty file.
+// The folder is synced after it, as otherwise the name could be lost after OK was returned.
 Status AtomicFile::Commit() {
   RIVULET_CHECK(file_ != nullptr, "Commit twice");
   if (!finished_) RIVULET_RETURN_IF_ERROR(Finish());

@@ -82,7 +82,7 @@ class InflateStream : public ByteStream {
       available_ = unpacked_.size() - zlib_.avail_out;
       if (result == Z_STREAM_END) {
         between_members_ = true;
-      } else if (result == Z_BUF_ERROR) {  // there is room: so there are no bytes left to go on with
+      } else if (result == Z_BUF_ERROR) {  // there is room, so the input has ended
         return DataLoss("the {} stream is cut off: the file ends at byte {} in its middle", Name(compression_),
                         file_.size());
       } else if (result != Z_OK) {

@@ -60,7 +60,7 @@ Status CheckpointFolder::Save(int64_t step, std::span<const NamedTensorView> ten
   for (const SafetensorsEntry& entry : entries) RIVULET_RETURN_IF_ERROR(file->Append(entry.data));
   RIVULET_RETURN_IF_ERROR(file->Commit());
 
-  // What follows may fail without harm: the next Save tries again.
+  // Failures of the following steps are harmless: the next Save repeats them.
   const StatusOr<std::vector<std::string>> names = fs_.List(folder_);
   if (!names.ok()) return absl::OkStatus();
   std::vector<int64_t> steps;
@@ -108,8 +108,8 @@ StatusOr<Checkpoint> CheckpointFolder::Load(int64_t step) const {
   return checkpoint;
 }
 
-// A damaged newest state is no reason to lose the training: the one before it serves, and the caller is told which ones
-// could not be read.
+// A damaged newest checkpoint must not end the training: the previous one is used, and the result lists the damaged
+// files.
 StatusOr<Checkpoint> CheckpointFolder::Latest() const {
   RIVULET_ASSIGN_OR_RETURN(const std::vector<int64_t> steps, Steps());
   std::vector<std::string> damaged;

@@ -80,8 +80,8 @@ __attribute__((target("sse4.2"))) inline uint64_t Step(uint64_t crc, const std::
   return _mm_crc32_u64(crc, word);
 }
 
-// The instruction has a latency of three cycles and a throughput of one: three neighbouring blocks advance at once and
-// are joined. Blocks are a third of what there is, so that a record of any length has few bytes that go one after the
+// The instruction has a latency of three cycles and a throughput of one: three adjacent blocks advance at once
+// and are combined. Blocks are a third of the data, so that few bytes of any record are processed one after the
 // other.
 __attribute__((target("sse4.2,pclmul"))) uint32_t UpdateHardware(uint32_t crc, const std::byte* data, size_t size) {
   constexpr size_t kFewestWords = 6;  // below this joining costs more than it gains

@@ -17,10 +17,10 @@
 namespace rivulet {
 namespace {
 
-// What the thread is copying right now, and where to go on when that faults.
-// A file that shrinks while it is mapped makes a read of what is gone a SIGBUS, and nothing can be locked against it.
-// So reads are copies under a guard that turns the signal into an error; without it one truncated file would end a
-// process that serves a thousand clients.
+// The thread's present copy, and the position to resume at after a fault. If a mapped file shrinks, a read
+// of the missing part raises SIGBUS, and no lock can prevent this. So reads are copies under a guard that
+// turns the signal into an error. Otherwise one truncated file would end a process that serves a thousand
+// clients.
 struct CopyGuard {
   sigjmp_buf go_on;
   uintptr_t begin, end;
@@ -100,7 +100,7 @@ __attribute__((noinline, no_sanitize("address", "thread", "undefined"))) void Ra
 }
 #endif
 
-// Pieces lie in neighbouring ranges from `from` on.
+// Pieces are adjacent ranges from `from` on.
 __attribute__((noinline)) bool GuardedCopy(const std::byte* from, std::span<std::byte> first,
                                            std::span<std::byte> second, std::span<std::byte> third) {
   CopyGuard guard;

@@ -19,7 +19,7 @@ StatusOr<std::unique_ptr<NewFolder>> NewFolder::Create(FileSystem& fs, const std
 }
 
 NewFolder::~NewFolder() {
-  // rmdir takes empty folders alone: what stands under the name by now may be a file or a link of somebody else's.
+  // rmdir removes only empty folders: the name may meanwhile belong to another file or link.
   for (const std::string& folder : made_) (void)rmdir(folder.c_str());
 }
 

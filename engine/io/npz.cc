@@ -19,7 +19,7 @@ std::string QuotedArray(std::string_view name) {  // names come from the file
   return "array '" + text + "'";
 }
 
-// What a large member is said to unpack to is what its own header needs.
+// The unpacked size of a large member must be the size that its own header requires.
 Status CheckSize(const ZipMember& member) {
   RIVULET_ASSIGN_OR_RETURN(const NpyHeader header, ParseNpyHeader(ReadZipMemberHead(member, kHeadBytes)));
   const uint64_t wanted = static_cast<uint64_t>(header.shape.elements()) * SizeOf(header.dtype);

@@ -27,12 +27,12 @@ std::string QuotedName(std::string_view name) {
   return "'" + text + "'";
 }
 
-// What the outermost object of the header holds, in its order.
+// The entries of the header's outermost object, in order.
 using HeaderEntries = std::vector<std::pair<std::string, Json>>;
 
-// Takes the header in as it is parsed. The library's own document would look at every entry again for each that ends
-// (it might have been discarded): a header of 100,000 names took 20 seconds. A key given twice, of which a document
-// would keep the last, is noted, and what nests deeper than the format does ends the parse.
+// Parses the header incrementally. The library's own document would look at every entry again for each that ends (it
+// might have been discarded): a header of 100,000 names took 20 seconds. A repeated key, of which a document would keep
+// the last, is recorded, and deeper nesting than the format's ends the parse.
 class HeaderReader final : public nlohmann::json_sax<Json> {
  public:
   HeaderEntries entries;
@@ -200,8 +200,8 @@ StatusOr<SafetensorsLayout> ParseSafetensorsHeader(std::string_view text, uint64
     RIVULET_ASSIGN_OR_RETURN(SafetensorsPlace tensor, ParseTensor(name, value, data_bytes));
     placed.push_back(std::move(tensor));
   }
-  // The format allows no holes and no overlaps, which is what makes a file's meaning independent of the order in its
-  // header, and leaves no place to hide other content in.
+  // The format forbids gaps and overlaps. So a file's meaning is independent of the header's order, and other content
+  // cannot be hidden in it.
   std::stable_sort(placed.begin(), placed.end(), [](const SafetensorsPlace& a, const SafetensorsPlace& b) {
     return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
   });

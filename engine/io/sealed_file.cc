@@ -28,7 +28,7 @@ Status WriteSealedFile(FileSystem& fs, const std::string& path, std::span<const 
   uint32_t crc = 0;
   for (std::string_view piece : pieces) {
     while (!piece.empty()) {
-      // Summed while it still lies in the cache that it was written from.
+      // Computes the checksum while the data is still in the cache.
       constexpr size_t kAtATime = size_t{512} << 10;
       const std::string_view part = piece.substr(0, kAtATime);
       piece.remove_prefix(part.size());

@@ -30,9 +30,9 @@ struct Directory {
   uint64_t offset = 0, bytes = 0, members = 0;
 };
 
-// The record at the archive's end, which a comment of up to 65,535 bytes may follow.
-// It can only be found from the end, and what looks like it may stand in a comment. The right one ends, with its
-// comment, exactly where the file does.
+// The record at the archive's end, which may be followed by a comment of up to 65,535 bytes. It can only be found from
+// the end, and a comment may contain bytes that resemble it. The right record ends, with its comment, exactly at the
+// end of the file.
 StatusOr<Directory> FindDirectory(std::string_view bytes) {
   if (bytes.size() < kEndBytes) return DataLoss("not a ZIP archive: {} bytes", bytes.size());
   const size_t first = bytes.size() - std::min<size_t>(bytes.size(), kEndBytes + 65535);
@@ -75,9 +75,9 @@ Status ReadZip64(std::string_view extra, uint64_t& size, uint64_t& stored, uint6
   return absl::OkStatus();
 }
 
-// Whether a member's own header says what the directory says of it. Readers differ in which of the two they believe, so
-// an archive in which they differ is another one for each of them. A writer that could not go back (flag 3) has left
-// the sizes and the checksum for after the data.
+// Returns true if a member's header agrees with the directory. Readers differ in which of the two they use, so an
+// archive in which they differ has different contents for different readers. A writer that could not seek (flag 3) puts
+// the sizes and the checksum after the data.
 bool HeaderAgrees(std::string_view header, const ZipMember& member, uint64_t method, uint64_t stored) {
   const size_t name = Load(header, 26, 2), extra = Load(header, 28, 2);
   if (header.substr(kLocalBytes, name) != member.name || Load(header, 8, 2) != method) return false;
@@ -89,8 +89,8 @@ bool HeaderAgrees(std::string_view header, const ZipMember& member, uint64_t met
 
 }  // namespace
 
-// The directory is what counts, as in every reader of the format; the local headers must agree with it, and tell where
-// data begin, since their extra fields may have other lengths.
+// The directory is authoritative, as for every reader of the format. The local headers must agree with it, and are
+// needed to find the data, since their extra fields may have other lengths.
 StatusOr<std::vector<ZipMember>> ReadZipDirectory(std::string_view bytes) {
   RIVULET_ASSIGN_OR_RETURN(const Directory directory, FindDirectory(bytes));
   std::string_view rest = bytes.substr(directory.offset, directory.bytes);
@@ -123,8 +123,8 @@ StatusOr<std::vector<ZipMember>> ReadZipDirectory(std::string_view bytes) {
     if (!HeaderAgrees(bytes.substr(offset, data - offset), member, method, stored))
       return Damaged(
           fmt::format("describes member {} in one way in its directory and in another at the member", i + 1));
-    // No Deflate stream unpacks to more than 1032 times its size, so a size beyond that is a lie, and no memory is
-    // taken for it.
+    // A Deflate stream unpacks to at most 1032 times its size. A larger stated size is false, and no memory is
+    // allocated for it.
     if (member.deflated ? member.size / kMaxDeflateRatio > stored + 64 : member.size != stored)
       return Damaged(fmt::format("has a member {} of {} bytes stored in {}", i + 1, member.size, stored));
     member.stored = bytes.substr(data, stored);

@@ -24,7 +24,7 @@ RIVULET_ONNX("Softplus", [](NodeContext& n) {
 Output PositiveOr(const Builder& b, Output x, Output negative) {
   return b.Select(b.Op("Greater", {x, b.ScalarLike(x, 0)}), x, negative);
 }
-// e^x - 1 of what is not positive, 0 elsewhere: a branch that is not chosen must not overflow.
+// e^x - 1 for x <= 0, and 0 elsewhere, so that a branch that is not selected cannot overflow.
 Output ExpLessOne(const Builder& b, Output x) {
   const Output negative = b.Minimum(x, b.ScalarLike(x, 0));
   if (Builder::Has("Expm1")) return b.Op("Expm1", {negative});
@@ -166,7 +166,7 @@ Status Shrink(NodeContext& n) {
   const Output x = n.input(0);
   const double lambda = n.Float("lambd", 0.5), bias = n.Float("bias", 0);
   const DType dtype = TypeOf(x);
-  // Of integers too, whose threshold need not be one.
+  // Also for integers, whose threshold need not be an integer.
   const Output wide = IsFloating(dtype) ? x : b.Cast(x, DType::kFloat64);
   const Output low = b.Select(b.Less(wide, b.ScalarLike(wide, -lambda)), b.Plus(wide, bias), b.ScalarLike(wide, 0));
   n.set_output(0,

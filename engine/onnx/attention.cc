@@ -15,15 +15,15 @@ Output Heads(const Builder& b, Output x, int64_t heads) {
 }
 
 struct Attended {
-  Output q, k, v;  // [batch, heads, time, width]; k and v with what the cache held before them
+  Output q, k, v;  // [batch, heads, time, width]; k and v include the cache
   Output mask;     // as given, padded to the number of keys; bool or added; or empty
-  Output allowed;  // bool, broadcasts to the scores: what causality, window and padding let through; or empty
+  Output allowed;  // bool, broadcasts to the scores: allowed by causality, window and padding; or empty
   double scale = 1, softcap = 0;
   bool plain_causal = false;  // causality alone, by an offset that is known
   int64_t offset = 0;
 };
 
-// Query i stands at i + offset among the keys: after the cached ones, or at the end of what is not padding.
+// Query i is at position i + offset among the keys: after the cached ones, or at the end of the unpadded ones.
 Status Restrict(NodeContext& n, Attended& a, Output past, Output lengths) {
   const Builder& b = n.b();
   const int64_t queries = DimOf(a.q, 2), keys = DimOf(a.k, 2);
@@ -57,7 +57,7 @@ Output CausalMask(const Builder& b, const Attended& a) {
   return b.Op("LessEqual", {b.Iota(DimOf(a.k, 2), 4, 3), b.Add(b.Iota(DimOf(a.q, 2), 4, 2), b.Int(a.offset))});
 }
 
-// What is added to the scores; a place that may not be seen gets -inf. Empty when nothing is.
+// The addend of the scores; positions that are not visible get -inf. Empty if there is none.
 Output Bias(const Builder& b, const Attended& a, DType dtype) {
   const Output zero = b.Scalar(dtype, 0), never = b.Scalar(dtype, -std::numeric_limits<double>::infinity());
   Output bias;

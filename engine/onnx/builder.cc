@@ -49,7 +49,7 @@ const AttrDef* KernelAttr(const OpDef& op) {
 bool Runs(const OpDef& op, const AttrDef& attr, DType dtype) {
   if (!Allows(attr, dtype)) return false;
   if (&attr != KernelAttr(op) || StructuralKind(op.name) != StructuralOp::kNone) return true;
-  // An op without any kernel is told of when the program is bound.
+  // An op without any kernel is reported when the program is bound.
   return !KernelRegistry::Global().Has(op.name, Device::kCpu) || HasKernelFor(op.name, Device::kCpu, dtype);
 }
 
@@ -58,7 +58,7 @@ DType Taken(const OpDef& op, const AttrDef& attr, DType dtype) {
   if (Runs(op, attr, dtype)) return dtype;
   for (DType wider : WiderThan(dtype))
     if (Runs(op, attr, wider)) return wider;
-  return dtype;  // and the graph says what is wrong
+  return dtype;  // the graph then reports the error
 }
 
 // At most one size is unknown, and it follows from the others: a reshape may leave it to the number of elements.
@@ -102,7 +102,7 @@ int64_t DimOf(Output x, int axis) {
 std::vector<Output> Builder::All(std::string_view op, std::vector<Output> inputs, AttrMap attrs) const {
   if (!status().ok() || std::ranges::any_of(inputs, [](const Output& x) { return !x; })) return {};
   const OpDef* def = OpRegistry::Global().Find(op);
-  std::vector<std::pair<std::string, DType>> casts;  // type attributes and what their outputs become again
+  std::vector<std::pair<std::string, DType>> casts;  // type attributes, and the types to which outputs are cast back
   if (def != nullptr) {
     for (const AttrDef& attr : def->attrs) {
       if (attr.kind != AttrDef::Kind::kType) continue;

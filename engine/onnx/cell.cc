@@ -9,7 +9,7 @@ namespace {
 
 struct Known {
   double alpha, beta;
-  const char* ours;  // what the engine's recurrent ops call it with these numbers
+  const char* ours;  // name in the engine's recurrent ops, with these numbers
 };
 const std::map<std::string, Known>& Activations() {
   static const std::map<std::string, Known> activations = {

@@ -82,8 +82,8 @@ struct Case {
   std::string folder;
 };
 
-// Imports for the inputs' shapes; where something must be known that an input gives, again with that input a constant,
-// which `constants` tells.
+// Imports with the inputs' shapes. If the value of an input is required, imports again with that input as a constant,
+// and sets `constants`.
 StatusOr<OnnxModel> ImportFor(const Case& test, const std::vector<std::string>& names,
                               const std::vector<Tensor>& inputs, bool open_batch, bool& constants) {
   ImportOptions options;

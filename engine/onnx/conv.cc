@@ -108,8 +108,8 @@ Status Conv(NodeContext& n) {
 }
 RIVULET_ONNX("Conv", Conv);
 
-// One axis of a transposed convolution. Without padding it gives `full` = (input - 1) · stride + reach; `before` and
-// what is beyond `output` are cut off, or zeros put there where negative.
+// One axis of a transposed convolution. Without padding its size is `full` = (input - 1) · stride + reach; `before` and
+// the part beyond `output` are cut off, or filled with zeros if negative.
 struct Stretched {
   int64_t input = 0, kernel = 1, stride = 1, dilation = 1, before = 0, output = 0;
   int64_t reach() const { return (kernel - 1) * dilation + 1; }
@@ -170,8 +170,8 @@ Output Cropped(const Builder& b, Output x, int axis, const Stretched& window) {
   return b.Pad(x, zeros_before, zeros_after);
 }
 
-// The whole of what the filter [h, w, out / groups, in] spreads x over, then cut. The engine cuts itself where that is
-// ordinary padding.
+// Spreads x over the filter [h, w, out / groups, in] completely, then cuts the result. The engine cuts it for ordinary
+// padding.
 Output Transposed2d(const Builder& b, Output x, Output filter, int64_t out, const Stretched& height,
                     const Stretched& width) {
   const auto direct = [](const Stretched& s) {
@@ -191,8 +191,8 @@ Output Transposed2d(const Builder& b, Output x, Output filter, int64_t out, cons
   return both ? y : Cropped(b, Cropped(b, y, 2, height), 3, width);
 }
 
-// Each plane of the filter spreads every plane of x; the results lie `stride` planes apart, shifted by the plane's
-// place.
+// Each plane of the filter spreads every plane of x; the results are `stride` planes apart, shifted by the plane's
+// index.
 Output Transposed3d(const Builder& b, Output x, Output w, int64_t out, const std::vector<Stretched>& windows) {
   const Stretched& depth = windows[0];
   const Output planes = Merged(b, DepthFirst(b, x));

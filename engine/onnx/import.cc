@@ -49,7 +49,7 @@ StatusOr<std::vector<const proto::NodeProto*>> InOrder(
         state = State::kOpen;
         // The last that is pushed is made first: so the first input's maker comes first.
         for (int k = node.input_size(); k-- > 0;) RIVULET_RETURN_IF_ERROR(visit(node.input(k)));
-        // Gradient names what it derives as well.
+        // Gradient also names derived values.
         for (const auto& attr : node.attribute())
           if (node.op_type() == "Gradient" && attr.name() == "y") RIVULET_RETURN_IF_ERROR(visit(attr.s()));
         continue;

@@ -17,7 +17,7 @@ bool IsNew(const Tensor& value) {
 
 }  // namespace
 
-// What a graph inside a node takes from outside, it takes as the model has it.
+// A graph inside a node receives outer values in the model's layout.
 void Importer::FindUsesInside(const proto::GraphProto& graph) {
   for (const auto& node : graph.node()) {
     for (const std::string& input : node.input()) layouts_[input] = Layout::kModel;
@@ -27,8 +27,8 @@ void Importer::FindUsesInside(const proto::GraphProto& graph) {
   for (const auto& output : graph.output()) layouts_[output.name()] = Layout::kModel;
 }
 
-// Our convolutions and products want their weights in another order than ONNX writes them. A weight that all its users
-// want so is stored so, once and for all; one that anybody wants as it was is left, and transposed where it is used.
+// Rivulet's convolutions and products need their weights in another layout than ONNX's. If all uses of a weight agree,
+// it is stored in this layout. If a use needs the model's layout, it is kept, and the other uses transpose it.
 void Importer::FindUses(const proto::NodeProto& node) {
   const std::string domain = DomainOf(node.domain());
   const bool ours = domain.empty() && !functions_.contains({domain, node.op_type(), node.overload()});

@@ -18,7 +18,7 @@ Output Importer::WithoutPaddingRow(const proto::NodeProto& node, const Frame& fr
   return b.Select(is_padding, b.Op("StopGradient", {rows}), rows);
 }
 
-// Functions of the model's own come before operators: a model may define what an operator of its opset does.
+// A model's own functions take precedence over operators: a model may redefine an operator of its opset.
 Status Importer::Convert(const proto::NodeProto& node, Frame& frame, const Scope& scope) {
   const std::string domain = DomainOf(node.domain());
   const auto function = functions_.find({domain, node.op_type(), node.overload()});
@@ -138,8 +138,8 @@ Status Importer::AddNode(const proto::NodeProto& original, Frame& frame, const S
   return Annotate(Convert(*node, frame, scope.SubScope(name)), where);
 }
 
-// A function's body is put in the place of its call, with a frame of its own for names. That keeps the imported graph
-// flat, and a shape that depends on the caller's values is known in it.
+// A function's body replaces its call, with a separate frame for names. So the imported graph is flat, and shapes that
+// depend on the caller's values are known in the body.
 Status Importer::Call(const proto::FunctionProto& function, const proto::NodeProto& call, Frame& frame,
                       const Scope& scope) {
   if (frame.depth >= options_.limits.call_depth)

@@ -1,4 +1,4 @@
-// Branches whose condition is known, and sequences, which are lists of tensors: neither is a value of the graph.
+// Branches whose condition is known, and sequences, which are lists of tensors. Neither is a value of the graph.
 #include "engine/onnx/importer.h"
 #include "engine/onnx/tensor.h"
 
@@ -36,7 +36,7 @@ Status Importer::Branch(const proto::NodeProto& node, Frame& frame, const Scope&
   return scope.status();
 }
 
-// Sequences whose length is known are lists of tensors here and no value of the graph. `done`: the operator is one.
+// Sequences of known length are lists of tensors here, not values of the graph. `done`: the operator is one of these.
 Status Importer::Sequence(const proto::NodeProto& node, Frame& frame, const Scope& scope, bool& done) {
   const std::string& op = node.op_type();
   const Builder b(scope);

@@ -5,7 +5,7 @@
 namespace rivulet::onnx {
 namespace {
 
-// Scores or log-probabilities as rows [examples, classes], and what belongs to each row.
+// Scores or log-probabilities as rows [examples, classes], with the target of each row.
 struct LossRows {
   Output scores, targets, counted;  // `counted`: 1 or 0 of the scores' type; empty when every row counts
 };

@@ -51,7 +51,7 @@ bool AppendIntegers(const Tensor& tensor, std::vector<Out>& values) {
   }
 }
 
-// The kind of an attribute whose writer left `type` out: the field that is set.
+// The kind of an attribute without `type`: determined by the field that is set.
 int KindOf(const AttributeProto& attr) {
   if (attr.type() != AttributeProto::UNDEFINED) return attr.type();
   if (attr.has_f()) return AttributeProto::FLOAT;

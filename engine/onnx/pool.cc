@@ -54,7 +54,7 @@ Output PoolPadded(const Builder& b, std::string_view op, Output x, const std::ve
   return b.Shaped(y, {batch, channels, b.Int(windows[0].output), height, width});
 }
 
-// The image with its padding, and what the last window needs beyond it.
+// The image with its padding and the excess of the last window.
 Output Padded(const Builder& b, const Pool& pool, double value) {
   std::vector<int64_t> before(static_cast<size_t>(pool.rank), 0), after = before;
   for (size_t i = 0; i < pool.windows.size(); ++i) {

@@ -33,7 +33,7 @@ StatusOr<Reduced> Axes(NodeContext& n) {
   return reduced;
 }
 
-// What an operator does around its sum: before(x), the reduction, after(y).
+// The ops around an operator's sum: before(x), the reduction, after(y).
 using Part = Output (*)(const Builder& b, Output x);
 Output Same(const Builder&, Output x) { return x; }
 

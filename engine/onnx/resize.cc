@@ -20,7 +20,7 @@ struct Resizing {
   bool antialias = false, exclude_outside = false;
 };
 
-// Where position `at` of the result lies in the image.
+// The coordinate in the image of position `at` of the result.
 double Original(const Resizing& r, const Axis& axis, int64_t at) {
   const double x = static_cast<double>(at), input = static_cast<double>(axis.input);
   const double width = axis.scale * input;  // which the output's size is, cut to an integer

@@ -266,7 +266,7 @@ Status SpaceToDepth(NodeContext& n) {
 }
 RIVULET_ONNX("SpaceToDepth", SpaceToDepth);
 
-// Which elements of the last two axes lie on or beside a diagonal: column - row compared with k.
+// Selects elements of the last two axes by their diagonal: column - row compared with k.
 Output Diagonal(const Builder& b, Output x, int rank, std::string_view comparison, int64_t k) {
   const Output difference = b.Sub(b.Positions(x, rank - 1, 2, 1), b.Positions(x, rank - 2, 2, 0));
   return b.Op(comparison, {difference, b.Int(k)});

@@ -43,7 +43,7 @@ Status Split(NodeContext& n) {
 }
 RIVULET_ONNX("Split", Split);
 
-// Backwards from `start`, counted from the end, along an axis whose size is known only when the graph runs.
+// Backwards from `start`, counted from the end, along an axis whose size is only known at run time.
 Output SliceBackwards(const Builder& b, Output x, int axis, int64_t start, int64_t end, int64_t step) {
   if (axis >= 32) return b.Slice(x, axis, start, end, step);  // and its error
   const auto size = static_cast<size_t>(axis) + 1;

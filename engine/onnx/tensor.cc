@@ -22,7 +22,7 @@ StatusOr<Shape> ShapeOf(const proto::TensorProto& proto) {
   return shape;
 }
 
-// Values of a typed field, each of which must lie in T's range.
+// Values of a typed field; each must be in the range of T.
 template <typename T, typename Field>
 Status CopyTyped(const Field& values, Tensor& tensor) {
   std::span<T> out = tensor.flat<T>();

@@ -21,7 +21,7 @@ std::string VariableNameOf(std::string_view name) {
   while (!legal.empty() && legal.back() == '/') legal.pop_back();
   if (legal.size() > 200) legal.resize(200);
   if (legal.empty()) legal = "weight";
-  // What the classifier calls its own nodes, and an input where nobody names it.
+  // Names of the classifier's own nodes, and of an input without a name.
   const bool taken = IsClassifierNode(legal) || legal == "image" || legal == "tokens";
   return taken ? legal + "_1" : legal;
 }
@@ -29,14 +29,14 @@ std::string VariableNameOf(std::string_view name) {
 std::string Listed(const std::vector<int64_t>& dims) { return Shape(dims).ToString(); }
 
 bool IsImage(const std::vector<int64_t>& chw) { return chw.size() == 3; }
-// An image that has its channels first as far as its sizes tell: they are not at the end.
+// Returns true for an image with channels first, as far as its sizes show: the channels are not last.
 bool ChannelsStandFirst(const std::vector<int64_t>& dims) {
   const auto few = [](int64_t size) { return size == 1 || size == 3 || size == 4; };
   return IsImage(dims) && (few(dims[0]) || !few(dims[2]));
 }
 std::vector<int64_t> ChannelsLast(const std::vector<int64_t>& chw) { return {chw[1], chw[2], chw[0]}; }
 
-// Whether `given` may be what the model, whose sizes may be open, wants.
+// Returns true if `given` matches the model's shape, whose sizes may be open.
 bool Fits(const std::vector<int64_t>& given, const std::vector<int64_t>& wanted) {
   return Shape::Compatible(Shape(given), Shape(wanted));
 }
@@ -85,7 +85,7 @@ class Body {
  public:
   Body(std::string_view bytes, const TrainableOptions& options) : bytes_(bytes), options_(options) {}
 
-  // What examples of each input are.
+  // The example type of each input.
   Status Prepare() {
     RIVULET_ASSIGN_OR_RETURN(const std::vector<OnnxValue> inputs, OnnxInputs(bytes_));
     if (!options_.inputs.empty()) return PrepareNamed(inputs);
@@ -173,7 +173,7 @@ class Body {
                            options_.inputs.size(), Join(NamesOf(inputs), ", "));
   }
 
-  // The first input to whose batches the file gives a size; null where it leaves all open.
+  // The first input whose batch size is fixed in the file; null if all are open.
   const FedInput* Fixed() const {
     const auto fixed = std::ranges::find_if(inputs_, [](const FedInput& input) { return input.spec.shape.dim(0) > 0; });
     return fixed == inputs_.end() ? nullptr : &*fixed;

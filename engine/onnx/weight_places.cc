@@ -17,7 +17,7 @@ struct Place {
   std::string_view op;
   int input;
 };
-// Inputs that are weights. Of what stands elsewhere, such as the limits of a Clip, training would make another model.
+// Inputs that are weights. Training other inputs, such as the limits of a Clip, would make a different model.
 constexpr std::array kPlaces = {
     Place{"Conv", 1},
     Place{"Conv", 2},
@@ -48,13 +48,13 @@ constexpr std::array kPlaces = {
     Place{"LayerNormalization", 2},
     Place{"RMSNormalization", 1},
 };
-// Inputs that are weights where the initializer has a name of its own: biases, scales and tokens, but also the masks
-// and numbers that an exporter computed.
+// Inputs that are weights if the initializer has a name of its own: biases, scales and tokens. Masks and numbers that
+// an exporter computed can be there too.
 constexpr std::array<std::string_view, 6> kNamedPlaces = {"Add", "Sub", "Mul", "Div", "Concat", "Sum"};
 constexpr std::array<std::string_view, 11> kCarriers = {
     "Identity", "Transpose", "Reshape", "Unsqueeze", "Squeeze", "Cast", "Flatten", "Expand", "Slice", "Split", "Tile"};
 
-// What frameworks call the tables that belong to a module and are no parameters of it.
+// Frameworks' names of tables that belong to a module but are not parameters.
 bool IsCalledAsBuffers(std::string_view name) {
   constexpr std::array<std::string_view, 9> patterns = {
       "*inv_freq",       "*cos_cached",  "*sin_cached",  "*attn_mask",

@@ -187,7 +187,7 @@ class JsonTraceFile final : public TraceFile {
       if (span.end == 0) continue;
       const Lines& lines = *lines_of_span[i];
       const size_t index = static_cast<size_t>(span.instruction);
-      // An inner program has an arena of its own.
+      // An inner program has a separate arena.
       if (span.parent < 0 && lines.live_bytes[index] != live) {
         live = lines.live_bytes[index];
         text += ",\n" + CounterEvent(counter, span.begin, static_cast<double>(live));
@@ -228,7 +228,7 @@ class JsonTraceFile final : public TraceFile {
   }
 
  private:
-  // What the events of a program's instructions end with, and the arena's live bytes at each.
+  // The suffixes of the events of a program's instructions, and the arena's live bytes at each.
   struct Lines {
     std::shared_ptr<const Program> program;
     std::vector<std::string> tails;

@@ -1,5 +1,5 @@
-// Aggregators in one process: clients that make their deltas up call aggregators, and these the coordinator. What is
-// tested is that nobody can tell from the models which way an update went, nor what became of an aggregator meanwhile.
+// Aggregators in one process: clients with invented deltas call aggregators, and these call the coordinator. Models
+// must not depend on an update's path or on an aggregator's failures.
 #include "aggregator/aggregator.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
-// An aggregator whose parent announces more than a plan, a model or a vector can have: the task is reported to have
-// failed, nothing is kept of it, and the aggregator serves on.
+// An aggregator whose parent announces a plan, model or vector above the limits. It reports the task as failed, keeps
+// nothing of it, and continues to serve.
 #include <gmock/gmock.h>
 
 #include <atomic>

@@ -1,5 +1,5 @@
 // server.checkpoint_reports in a tree. Property: wherever an aggregator or its parent dies, no client is asked again
-// for an update that an aggregator has acknowledged, and the models are those of an undisturbed run.
+// for an acknowledged update, and the models are those of an undisturbed run.
 #include <gmock/gmock.h>
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Aggregators and clients in one process: clients that make their deltas up call aggregators, and these a coordinator.
+// Aggregators and clients in one process: clients with invented deltas call aggregators, which call a coordinator.
 #pragma once
 
 #include <atomic>
@@ -18,11 +18,11 @@
 
 namespace rivulet {
 
-// What is behind an address: whoever serves there now, or nobody. Calls hold it, so that it is not replaced under them.
+// An address whose server may be replaced or absent. Calls hold it, so that it is not replaced during a call.
 class Address {
  public:
   void Set(CoordinatorApi* api) {
-    changing_ = true;  // a lock prefers those who read, and somebody always does
+    changing_ = true;  // a lock prefers readers, and there is always one
     std::unique_lock lock(mutex_);
     api_ = api;
     changing_ = false;
@@ -41,7 +41,7 @@ class Address {
   CoordinatorApi* api_ = nullptr;
 };
 
-// For an aggregator, whose own aggregator may be replaced.
+// Access to an aggregator's parent, which may be replaced.
 class ThroughAddress final : public CoordinatorApi {
  public:
   explicit ThroughAddress(Address& address) : address_(address) {}
@@ -109,10 +109,10 @@ class RunningAggregator {
   std::thread thread_;
 };
 
-// What clients remember of their acknowledged updates. Thread-safe.
+// Acknowledged updates as remembered by clients. Thread-safe.
 class Acknowledgements {
  public:
-  // A client begins it.
+  // A client starts the task.
   void Given(const TaskId& task) {
     MutexLock lock(mutex_);
     if (tasks_.contains(task)) asked_again_.insert(task);
@@ -135,14 +135,14 @@ class Acknowledgements {
   std::set<TaskId> tasks_, asked_again_;
 };
 
-// The version that a task starts from, as a client of these parts makes it of what it was sent.
+// The version that a task starts from, decoded by a client of these parts from the received bytes.
 inline StatusOr<std::shared_ptr<const Model>> BaseOf(const RunParts& parts, std::string_view bytes) {
   RIVULET_ASSIGN_OR_RETURN(const auto download, Download::Create(parts.download, parts.layout));
   if (download != nullptr) return download->Decode(bytes);
   return ModelFromSafetensors(parts.layout, bytes);
 }
 
-// Of parts that are of some updates, every second client has the second and the others the first.
+// If the parts have several updates, every second client uses the second one and the others the first.
 inline std::string UpdateOf(const RunParts& parts, const std::string& name, const Task& task, const Model& base) {
   const int64_t number = name.back() - '0', examples = 10 + number;
   const std::vector<PartSpec>& specs = parts.aggregation.parts;
@@ -171,7 +171,7 @@ inline StatusOr<SubmitResult> WorkOn(CoordinatorApi& api, const std::string& nam
   return Send(api, name, task.id, UpdateOf(parts, name, task, *model));
 }
 
-// One client's life until the run is over. Each call is by itself, so that who serves may be replaced between two.
+// Runs one client until the run is over. Calls are independent, so that the server may be replaced between two.
 inline Status LiveAsClient(Address& address, const std::string& name, const RunParts& parts,
                            Acknowledgements* remembered = nullptr) {
   std::shared_ptr<const Model> base;

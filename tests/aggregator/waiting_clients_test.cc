@@ -1,4 +1,4 @@
-// A client of an aggregator whose parent has no place for it: it waits and hears for what; any other refusal ends it.
+// A client of an aggregator whose parent is full waits and is told why; any other refusal ends it.
 #include <gmock/gmock.h>
 
 #include <chrono>

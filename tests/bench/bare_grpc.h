@@ -1,5 +1,5 @@
-// The ruler of `./bench.sh --deploy`: what gRPC alone takes for the same bytes. Messages are raw ByteBuffers, nobody
-// looks into them, and nothing is kept of them.
+// The reference of `./bench.sh --deploy`: gRPC alone for the same bytes. Messages are raw ByteBuffers, which are
+// neither parsed nor kept.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -12,14 +12,14 @@
 
 namespace rivulet::bench {
 
-// A folder of `rivulet ca issue`; "": plaintext.
+// A folder made by `rivulet ca issue`; "": plaintext.
 struct BareWire {
   std::string tls_folder;
 };
 
 class BareServer {
  public:
-  // On a free port of 127.0.0.1.
+  // Listens on a free port of 127.0.0.1.
   static StatusOr<std::unique_ptr<BareServer>> Start(const BareWire& wire);
   virtual ~BareServer() = default;
   virtual int port() const = 0;
@@ -30,11 +30,11 @@ class BareClient {
  public:
   static StatusOr<std::unique_ptr<BareClient>> Connect(const BareWire& wire, int port);
   virtual ~BareClient() = default;
-  // In messages of 1 MiB.
+  // Uploads in messages of 1 MiB.
   virtual Status Upload(int64_t bytes) = 0;
   virtual Status Download(int64_t bytes) = 0;
   virtual Status Echo(int64_t bytes) = 0;  // one message each way
-  // A call that the server does not answer, until this goes.
+  // Starts a call that the server does not answer until this object is destroyed.
   virtual Status Hold() = 0;
 };
 

@@ -1,4 +1,4 @@
-// The plan that a scenario of a preset gives, for benchmarks: what a client would run.
+// The plan made from a preset's scenario, for benchmarks.
 #pragma once
 
 #include <memory>

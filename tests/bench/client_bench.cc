@@ -1,5 +1,5 @@
-// client/overhead: what a virtual client costs beside its steps: a client with one batch of ten examples of logistic
-// regression, whose single step takes microseconds (step/logistic_regression/10).
+// client/overhead: the cost of a virtual client besides its steps. The client has one batch of ten examples of logistic
+// regression, whose only step takes microseconds (step/logistic_regression/10).
 #include <benchmark/benchmark.h>
 
 #include <memory>

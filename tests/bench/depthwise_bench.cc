@@ -1,5 +1,5 @@
-// depthwise/DIRECTION/SHAPE/STRIDE[/NCHW]: depthwise 3×3 convolutions and their gradients as a program's kernel runs
-// them, beside oneDNN's own primitive in the layout that it prefers (nChw16c, weights reordered beforehand), in turns.
+// depthwise/DIRECTION/SHAPE/STRIDE[/NCHW]: depthwise 3×3 convolutions and their gradients by a program's kernel,
+// interleaved with oneDNN's primitive in its preferred layout (nChw16c, weights reordered beforehand).
 #include <benchmark/benchmark.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// draw/KIND: a cohort of 1,000 names out of a million.
+// draw/KIND: selection of a cohort of 1,000 names out of a million.
 #include <benchmark/benchmark.h>
 
 #include "federated/population/population.h"

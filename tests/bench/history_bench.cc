@@ -1,5 +1,5 @@
-// history/round/N: the rows of a round of N tasks, from the record of the attempt to the synced transaction, in a
-// history that grows: clients are drawn from ten times as many, and each says all that a deployed one does.
+// history/round/N: writing the rows of a round of N tasks, from the record of the attempt to the synced transaction, in
+// a growing history. Clients are drawn from ten times as many, with all fields of deployed ones.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>

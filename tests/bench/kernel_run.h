@@ -1,4 +1,4 @@
-// One op's kernel by itself, as a program would prepare it, with memory of its own: what a row times beside programs.
+// One op's kernel, prepared as in a program, with separate memory: for benchmark rows beside those of programs.
 #pragma once
 
 #include <ctime>
@@ -40,7 +40,7 @@ struct KernelRun {
   }
 };
 
-// Inputs hold numbers in [0, 1]. The kernel is float's.
+// Inputs are filled with numbers in [0, 1]. Uses the float kernel.
 inline StatusOr<std::unique_ptr<KernelRun>> MakeKernelRun(const std::string& op, const std::vector<KernelInput>& inputs,
                                                           AttrMap attrs) {
   auto run = std::make_unique<KernelRun>();
@@ -81,7 +81,7 @@ inline StatusOr<std::unique_ptr<KernelRun>> MakeKernelRun(const std::string& op,
   return run;
 }
 
-// Seconds of this thread's own time: another process on the core would be counted to one side of a comparison only.
+// Processor time of this thread in seconds: other processes on the core would distort one side of a comparison.
 inline double ThreadSeconds() {
   timespec time;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);

@@ -1,4 +1,4 @@
-// layer/OP/SHAPE: convolutions, pools and their gradients at the shapes of the preset models, each by itself.
+// layer/OP/SHAPE: single convolutions, pools and their gradients with the shapes of the preset models.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>

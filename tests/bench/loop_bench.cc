@@ -1,5 +1,5 @@
-// loop/LAYER/TIMExBATCHxUNITS: a training step's part of a recurrent layer, forward and backward, written as a While
-// over lists; `fused_us` is the fused op's time in the same program's place, `ratio` how many times it the loop takes.
+// loop/LAYER/TIMExBATCHxUNITS: forward and backward pass of a recurrent layer written as a While over lists. `fused_us`
+// is the time of the fused op in the same program, `ratio` the loop's time relative to it.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// passes/PRESET/10: the passes over a client's training step, without the kernels and the memory plan that compiling
-// adds (compile/…).
+// passes/PRESET/10: the passes over a client's training step, without kernels and the memory plan, which compile/…
+// includes.
 #include <benchmark/benchmark.h>
 
 #include "client/training/pass_programs.h"

@@ -1,5 +1,5 @@
-// privacy/KIND: exact noise on integers on one core, each draw of ten million held against the exact law; and the
-// epsilon of 10,000 sampled rounds.
+// privacy/KIND: exact noise on integers on one core, with ten million draws each compared with the exact distribution;
+// and the epsilon of 10,000 sampled rounds.
 #include <benchmark/benchmark.h>
 
 #include <cmath>

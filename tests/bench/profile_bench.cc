@@ -1,4 +1,4 @@
-// profile/PRESET: a training step of a preset plain, with a monitor that nobody uses, and recorded: the three in turns.
+// profile/PRESET: a preset's training step without a monitor, with an idle one, and recorded, interleaved.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// record/read: reading a TFRecord file of MNIST-sized examples with every checksum; record/crc: the checksum alone;
-// record/example: from the file to an image of 784 floats and a label, as a client decodes what it has not kept.
+// record/read: reading a TFRecord file of MNIST-sized examples with all checksums. record/crc: the checksum alone.
+// record/example: decoding an image of 784 floats and a label from the file, as a client does without a cache.
 #include <benchmark/benchmark.h>
 
 #include <array>

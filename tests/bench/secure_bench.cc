@@ -1,5 +1,5 @@
-// secure/PART: secure aggregation beside its rulers, the keystream with its addition and X25519, measured in the same
-// run. Rows are processor time. `ruler_share` is what the rulers alone would take of it.
+// secure/PART: secure aggregation compared with its minimum, the keystream with its addition and X25519, measured in
+// the same run. Rows are processor time. `ruler_share` is the minimum's share of the time.
 #include <benchmark/benchmark.h>
 #include <time.h>
 

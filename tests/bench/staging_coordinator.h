@@ -1,5 +1,5 @@
-// What `./bench.sh --deploy` puts behind a server: a coordinator's staging area, and no run. An upload is staged, its
-// CRCs and its identity are verified as a run's are, and it is forgotten; a model lies in memory.
+// The server side of `./bench.sh --deploy`: a coordinator's staging area without a run. An upload is staged, its CRCs
+// and identity are verified as in a run, and it is dropped; a model is in memory.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ namespace rivulet::bench {
 
 class StagingCoordinator final : public CoordinatorApi {
  public:
-  // Beyond `memory_bytes` at once, uploads lie in `folder`. `model_bytes` is what Fetch gives.
+  // Uploads beyond `memory_bytes` in total are in `folder`. Fetch returns `model_bytes` bytes.
   StagingCoordinator(std::string folder, int64_t memory_bytes, int64_t model_bytes)
       : staging_(std::move(folder), memory_bytes),
         model_(std::make_shared<const std::string>(static_cast<size_t>(model_bytes), 'x')) {}

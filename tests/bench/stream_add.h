@@ -1,4 +1,4 @@
-// The least that folding an update can cost: sums[i] += weight × values[i] in double, nothing else asked.
+// The minimum cost of aggregating an update: sums[i] += weight × values[i] in double, without any checks.
 #pragma once
 
 #include <span>

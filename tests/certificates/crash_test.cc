@@ -1,5 +1,5 @@
-// A call that stops at any of its durable steps, and what a second one makes of it. The process ends there and what was
-// not synced is lost, or the disk is full from there on.
+// Crashes at every durable step of a call, followed by a second call. The process ends there and unsynced data is lost,
+// or the disk is full from there on.
 #include <sys/wait.h>
 #include <unistd.h>
 

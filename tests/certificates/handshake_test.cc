@@ -1,5 +1,5 @@
-// TLS as both ends speak it, in memory: what OpenSSL itself makes of these certificates and lists, with nothing of ours
-// in between.
+// TLS handshakes in memory: OpenSSL's own verdict on these certificates and lists, without other Rivulet
+// code.
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>

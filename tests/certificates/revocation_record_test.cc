@@ -1,4 +1,4 @@
-// Certificates cannot go backwards: an earlier list does not admit again whoever was revoked since.
+// Certificate lists cannot be rolled back: an earlier list does not admit certificates revoked since.
 #include "certificates/revocation_record.h"
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// An authority in a folder of a test's own, under a clock that the test moves.
+// An authority in a test's own folder, with a clock that the test sets.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 
 namespace rivulet::testing {
 
-// In memory: a hundred crashes are played, and each syncs.
+// In memory: the tests simulate a hundred crashes, with a sync each.
 class AuthorityTest : public FolderTest {
  protected:
   AuthorityTest() : FolderTest(TempFolder::Place::kMemory) {}
@@ -33,7 +33,7 @@ class AuthorityTest : public FolderTest {
     return {.name = Name(text), .hosts = std::move(hosts)};
   }
 
-  // A folder `out` with key and certificate, as `rivulet ca issue` makes it.
+  // Makes a folder `out` with key and certificate, like `rivulet ca issue`.
   StatusOr<IndexRow> Issue(FileSystem& fs, const Subject& subject, const std::string& out,
                            std::optional<int64_t> days = std::nullopt, const std::string& folder = "ca") {
     RIVULET_ASSIGN_OR_RETURN(const auto authority, Authority::OpenToSign(fs, clock_, Path(folder)));

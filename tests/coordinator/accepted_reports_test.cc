@@ -1,5 +1,5 @@
-// server.checkpoint_reports. Property: wherever a coordinator dies, nobody is asked again for an update, or for a
-// site's partial, that was acknowledged, each update is in a version once, and the models are those of an undisturbed
+// server.checkpoint_reports. Property: wherever a coordinator dies, no client or site is asked again for an
+// acknowledged update or partial sum. Each update is in a version once, and the models are those of an undisturbed
 // run.
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-// What a version sends to its clients beside the model: named by its tasks, fetched by digest, gone on with after a
+// Values that a version sends to its clients besides the model: named by its tasks, fetched by digest, resumed after a
 // restart.
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-// Whose proposal is each client's state, and when an earlier one may go, without a run.
+// Rules for accepting proposed client states and deleting earlier ones, without a run.
 #include "coordinator/client_states.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Admission and outcomes without any round: a fake stands for the rounds, and says in which order they were called.
+// Admission and outcomes without rounds: a fake replaces the rounds and records the order of calls.
 #include "coordinator/clients.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
-// What operators do at a coordinator of small runs: who is known, banned, let in and sent away; runs that are paused
-// and ended; what is written down of it, and what of it a restart knows.
+// Operators' commands at a coordinator of small runs: listing, banning, admitting and removing clients; pausing and
+// ending runs; the records of these commands, and their effect after a restart.
 #include "coordinator/control/control.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Versions that clients measure beside the rounds, by updates that are only numbers.
+// Versions that clients measure besides the rounds, with updates that are plain numbers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// A file system that can be full, and one that dies: it counts the operations durability rests on, and at the chosen
-// one loses what was not synced, as a power cut would, and kills the process.
+// A file system with two faults: it can be full, or die. It counts durable operations; at the chosen one it loses all
+// unsynced data, like a power cut, and kills the process.
 #pragma once
 
 #include <csignal>
@@ -15,15 +15,15 @@
 
 namespace rivulet {
 
-// Thread-safe, where `at` is.
+// Thread-safe if `at` is.
 class FaultyFileSystem : public testing::ForwardingFileSystem {
  public:
-  // Asked before ("sync …") and after ("synced …") each durable operation; an error it returns before is the
-  // operation's own.
+  // Called before ("sync …") and after ("synced …") each durable operation. An error returned before is the operation's
+  // result.
   std::function<Status(const std::string& point)> at = [](const std::string&) { return absl::OkStatus(); };
 
-  // What a power cut does to what is not on disk yet: file contents that were not synced, renames in unsynced folders,
-  // and folders that their own folder does not know of, with all that is in them.
+  // Simulates a power cut: discards unsynced file contents, renames in unsynced folders, and folders that their parent
+  // does not record yet, with all contents.
   void LoseUnsynced() {
     MutexLock lock(mutex_);
     for (const auto& [to, from] : unsynced_renames_) std::filesystem::rename(to, from);
@@ -97,7 +97,7 @@ class FaultyFileSystem : public testing::ForwardingFileSystem {
     const std::unique_ptr<WritableFile> base_;
   };
 
-  Mutex mutex_;  // of these:
+  Mutex mutex_;  // guards:
   std::set<std::string> unsynced_files_, unsynced_folders_;
   std::map<std::string, std::string> unsynced_renames_;  // to → from
 };

@@ -1,4 +1,4 @@
-// Sites of the coordinator's own process: many tasks a poll, updates gathered in a partial, no bytes on the way.
+// Sites in the coordinator's process: many tasks per poll, updates in a partial sum, no serialisation.
 #include <gmock/gmock.h>
 
 #include <atomic>

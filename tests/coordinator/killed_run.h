@@ -20,11 +20,11 @@
 
 namespace rivulet::testing {
 
-// Dies at its `victim`th durable operation, and with it all that was not synced; true: it ended before that. `run`:
-// options to a StatusOr. Of one that takes a `step` too, points are the calls of that, and no operation.
+// Kills the process at its `victim`-th durable operation; all unsynced data is lost. Returns true if the run ended
+// before that. `run` maps options to a StatusOr. If it also takes a `step`, the points are calls of `step` instead.
 //
-// At that operation everything stands still. Another thread that went on while unsynced bytes are lost would rename a
-// file that has just lost them, and commit a row that names it: a death in two parts, which no machine dies.
+// At that operation all threads stop. Otherwise another thread could continue while unsynced bytes are lost: it could
+// rename a damaged file and commit a row that names it, which no real crash produces.
 template <typename Run>
 bool EndsBefore(int victim, CoordinatorOptions options, const Run& run) {
   const pid_t child = fork();

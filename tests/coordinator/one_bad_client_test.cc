@@ -1,4 +1,4 @@
-// One client that cannot take part, among others that can: the run finishes without it, at once, and nobody else pays.
+// One client that cannot take part, among others that can: the run finishes without it, at once and without losses.
 #include <chrono>
 #include <thread>
 

@@ -1,5 +1,5 @@
-// Private runs: the noise key and when it is written, the spend in the rows, the budget that ends a run, and that a
-// version which is made again after a kill is the same and counts once.
+// Private runs: the noise key and its recording, the spend in the rows, and the budget that ends a run. A version that
+// is repeated after a kill is the same and counts once.
 #include <sys/stat.h>
 
 #include <filesystem>

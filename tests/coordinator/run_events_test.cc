@@ -1,4 +1,4 @@
-// Callbacks of a run: one at a time, in order, without a lock; and the history that closes when nobody asks any more.
+// Callbacks of a run: one at a time, in order, without a lock; and the history, which closes after its last use.
 #include "coordinator/run_events.h"
 
 #include <gmock/gmock.h>

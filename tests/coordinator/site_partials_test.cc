@@ -1,4 +1,4 @@
-// Partials of sites in other processes: hostile ones, lost connections, and who works on when one is refused.
+// Partial sums of sites in other processes: hostile ones, lost connections, and continued work after a refusal.
 #include <gmock/gmock.h>
 
 #include <set>

@@ -1,4 +1,4 @@
-// What clients keep, left with the coordinator by sites that share no disk: who may read it and who may leave it.
+// Client states that sites without a shared disk store at the coordinator: permissions to read and write them.
 #include <gmock/gmock.h>
 
 #include <algorithm>

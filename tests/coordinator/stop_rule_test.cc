@@ -1,4 +1,4 @@
-// When a run has come as far as it should.
+// Rules that end a run when its goal is reached.
 #include "coordinator/stop_rule.h"
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// A run small enough to follow by hand: a model of a few numbers, a plan that is only bytes, and clients that make
-// their deltas up, each a pure function of (seed, client, base round, ordinal, base model), as training is.
+// A run small enough to follow by hand: a model of a few numbers, a plan of arbitrary bytes, and clients with invented
+// deltas. Each is a pure function of (seed, client, base round, ordinal, base model), like training.
 #pragma once
 
 #include <unistd.h>
@@ -21,7 +21,7 @@
 
 namespace rivulet {
 
-// In memory: these tests sync thousands of times, and what a crash loses is played by FaultyFileSystem.
+// In memory: these tests sync thousands of times, and FaultyFileSystem simulates the losses of a crash.
 class TestFolder : public testing::TempFolder {
  public:
   TestFolder() : TempFolder(Place::kMemory) {}
@@ -74,7 +74,7 @@ inline std::vector<float> FakeDelta(const Task& task, const Model& base) {
   return delta;
 }
 
-// FakeDelta, and where clients keep something, moved by what this one has: how often it was folded.
+// FakeDelta; if clients have states, shifted by the client's state: how often its updates were aggregated.
 inline StatusOr<std::vector<float>> DeltaOf(const Task& task, const Model& base, ClientStateStore* states) {
   std::vector<float> delta = FakeDelta(task, base);
   if (states == nullptr) return delta;
@@ -100,7 +100,7 @@ inline std::string MakeUpdate(const std::vector<float>& delta, int64_t examples,
   return update.SerializeAsString();
 }
 
-// What `result` holds, by value: a loop over `*Rows(…)` would run over a temporary that is gone.
+// Returns the rows in `result` by value: a loop over `*Rows(…)` would use a destroyed temporary.
 template <typename T>
 T Value(StatusOr<T> result) {
   EXPECT_OK(result);
@@ -108,7 +108,7 @@ T Value(StatusOr<T> result) {
 }
 
 inline Caller As(const std::string& name) { return {.name = name}; }
-// A poll of `name`, who has so many examples in "train".
+// A poll of client `name` with so many examples in "train".
 inline PollRequest AskedBy(const std::string& name, int64_t examples = 5) {
   return {As(name), {.version = "test", .datasets = {{"train", examples}}}};
 }
@@ -123,13 +123,13 @@ inline Submission Announce(const TaskId& task, const std::string& update) {
   return {task, 0, std::ssize(update), {.train_seconds = 0.25}};
 }
 
-// A poll of each. Whoever is given a task by it is given it again when it asks for one.
+// Polls once for each client. A client that gets a task gets it again at its next poll.
 inline Status Join(CoordinatorApi& api, const std::vector<std::string>& names) {
   for (const std::string& name : names) RIVULET_RETURN_IF_ERROR(api.Poll(AskedBy(name)).status());
   return absl::OkStatus();
 }
 
-// Goes on at `from`, which is whole blocks, of what is staged of the same bytes.
+// Resumes the upload at `from`, a block boundary, of the staged bytes.
 inline StatusOr<SubmitResult> Send(CoordinatorApi& api, const std::string& name, const TaskId& task,
                                    const std::string& update, size_t chunk = SIZE_MAX, size_t from = 0) {
   RIVULET_ASSIGN_OR_RETURN(auto writer, api.Submit(As(name), Announce(task, update)));
@@ -143,7 +143,7 @@ inline StatusOr<SubmitResult> Send(CoordinatorApi& api, const std::string& name,
   return writer->Finish(IdentityOf(update));
 }
 
-// Sends it a MiB at a time; `step`, where there is one, is called before and after each call.
+// Uploads one MiB at a time; calls `step`, if set, before and after each call.
 inline StatusOr<SubmitResult> SendInBlocks(CoordinatorApi& api, const Caller& caller, const Submission& submission,
                                            const std::string& bytes, const std::function<void()>& step) {
   constexpr size_t kBlock = 1 << 20;
@@ -188,10 +188,10 @@ class FakeEvaluator : public Evaluator {
   int calls = 0;
 };
 
-// Works on every offered task, in the order offered, until the run ends. What a client does can be replaced.
+// Works on every offered task, in order, until the run ends. Client behaviour can be replaced.
 class FakeFleet {
  public:
-  // Sets the observer of `options`, calling on to what is there.
+  // Sets the observer of `options`, which forwards to the previous one.
   explicit FakeFleet(CoordinatorOptions& options) {
     options.observer.on_offer = [this](const std::string& client_id) { Push(client_id); };
     options.observer.on_finished = [this](const Status&) { Push(""); };
@@ -199,7 +199,7 @@ class FakeFleet {
     options.observer.on_action = [this](const std::string& action) { actions.push_back(action); };
   }
 
-  // Has the names join and works; the run's own result.
+  // Lets the clients join and works; returns the run's result.
   Status Run(Coordinator& coordinator, const std::vector<std::string>& names) {
     RIVULET_RETURN_IF_ERROR(Join(coordinator, names));
     while (true) {
@@ -211,7 +211,7 @@ class FakeFleet {
           act(coordinator, client_id, task);
         } else {
           const Status worked = Work(coordinator, client_id, task, states).status();
-          if (Message(worked) == "the run has ended") break;  // how is what Wait says
+          if (Message(worked) == "the run has ended") break;  // Wait returns the reason
           RIVULET_RETURN_IF_ERROR(worked);
         }
       }
@@ -229,8 +229,8 @@ class FakeFleet {
   }
 
   std::function<void(Coordinator&, const std::string&, const Task&)> act;
-  ClientStateStore* states = nullptr;  // of all clients; null: they keep nothing
-  std::vector<RoundReport> reports;    // callbacks come one at a time
+  ClientStateStore* states = nullptr;  // of all clients; null: clients have no states
+  std::vector<RoundReport> reports;    // callbacks are not concurrent
   std::vector<std::string> actions;
 
  private:
@@ -262,7 +262,7 @@ inline StatusOr<std::map<int64_t, std::string>> DigestsOfRun(const std::string& 
   return digests;
 }
 
-// The whole of a tiny run; its digests.
+// Runs a complete tiny run and returns its digests.
 inline StatusOr<std::map<int64_t, std::string>> RunTiny(CoordinatorOptions options, RunParts parts, int64_t clients,
                                                         ClientStateStore* states = nullptr) {
   FakeFleet fleet(options);

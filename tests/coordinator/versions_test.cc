@@ -1,4 +1,4 @@
-// The versions in use: found by round and by digest, and kept for as long as somebody reads them.
+// The versions in use: found by round and by digest, and kept while they are read.
 #include "coordinator/versions.h"
 
 #include <gmock/gmock.h>

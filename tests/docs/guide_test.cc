@@ -1,4 +1,4 @@
-// What the guides show is what is built: a code block that follows the name of a file is that file.
+// The guides show the files that are built: a code block after a file name equals that file.
 #include <filesystem>
 #include <fstream>
 #include <regex>

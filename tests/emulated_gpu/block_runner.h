@@ -12,12 +12,12 @@ struct LaunchShape {
   uint32_t threads = 1;
 };
 
-// What a device would refuse, in words; empty: nothing.
+// Returns the reason why a device would refuse the shape; empty if it would not.
 std::string WrongShape(const LaunchShape& shape);
 
-// Calls `body` for each thread of each block, with threadIdx and blockIdx set. The threads of a block run in turn, each
-// to its end or to the next __syncthreads(), upwards and downwards by turns, so that a kernel that lacks one gives
-// something else than it should. Returns what went wrong, or nothing.
+// Calls `body` for each thread of each block, with threadIdx and blockIdx set. The threads of a block run one after the
+// other up to the next __syncthreads() or the end, alternately in ascending and descending order, so that a kernel with
+// a missing barrier gives a wrong result. Returns an error, or "".
 std::string RunBlocks(const LaunchShape& shape, const std::function<void()>& body);
 
 }  // namespace rivulet::gpu::emulated

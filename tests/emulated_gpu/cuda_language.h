@@ -1,11 +1,11 @@
-// The part of CUDA's language that our device code uses, for the host's compiler. Kernels run on the emulated device
-// (emulated_backend.h): blocks one after the other, the threads of a block in turns that end at __syncthreads().
+// The part of CUDA's language used by Rivulet's device code, for the host's compiler. Kernels run on the emulated
+// device (emulated_backend.h): blocks one after the other, the threads of a block in turns that end at __syncthreads().
 //
-// Functions with a rounding in their name round as CUDA says; those that CUDA only approximates (__expf) are the exact
-// ones here, so a kernel that uses them has a tolerance of its own.
+// Functions with a rounding in their name round like CUDA's. Functions that CUDA approximates (__expf) are exact here,
+// so a kernel that uses them needs a tolerance.
 #pragma once
 
-#include <math.h>  // its names without a namespace, as CUDA has them
+#include <math.h>  // with global names, as in CUDA
 
 #include <cmath>
 #include <cstdint>
@@ -18,8 +18,8 @@
 #define __host__
 #define __constant__
 #define __forceinline__ inline __attribute__((always_inline))
-// Of the block that runs: blocks of one thread of the host run one after the other. What a block finds there is what
-// the last one left, as on a device.
+// Memory of the running block: blocks of one host thread run one after the other. A block finds the contents left by
+// the previous one, as on a device.
 #define __shared__ static thread_local
 #define __launch_bounds__(...)
 
@@ -56,15 +56,15 @@ inline uint4 make_uint4(uint32_t x, uint32_t y, uint32_t z, uint32_t w) { return
 
 namespace rivulet::gpu::emulated {
 
-// Puts `body`, what one thread does, into the stream, for each thread of each block. Returns an error of gpu_api.h.
+// Puts `body`, one thread's work, into the stream for each thread of each block. Returns an error of gpu_api.h.
 int Launch(void* stream, const char* name, uint32_t blocks_x, uint32_t blocks_y, uint32_t blocks_z, uint32_t threads,
            std::function<void()> body);
 
-// Until every thread of the block is here. A block whose threads do not all come to the same one fails its launch: on a
-// device that is undefined.
+// Waits for every thread of the block. The launch fails if the threads of a block reach different barriers, which is
+// undefined on a device.
 void Synchronize(int line);
 
-// The launch that runs ends with an error, as a trap does.
+// Ends the running launch with an error, like a trap.
 [[noreturn]] void Trap();
 
 }  // namespace rivulet::gpu::emulated
@@ -112,8 +112,8 @@ inline long max(long a, long b) { return a > b ? a : b; }
 inline long long min(long long a, long long b) { return a < b ? a : b; }
 inline long long max(long long a, long long b) { return a > b ? a : b; }
 
-// Floats, rounded to nearest and never fused but where the name says so: the device's sources are compiled with
-// -ffp-contract=off here. Smaller than the least normal number is what the host's thread makes of it.
+// Floats, rounded to nearest and never fused unless the name says so: the device's sources are compiled with
+// -ffp-contract=off here. Subnormal numbers follow the host thread's mode.
 inline float __fadd_rn(float a, float b) { return a + b; }
 inline float __fsub_rn(float a, float b) { return a - b; }
 inline float __fmul_rn(float a, float b) { return a * b; }
@@ -132,7 +132,7 @@ inline float __expf(float a) { return __builtin_expf(a); }
 inline float __logf(float a) { return __builtin_logf(a); }
 inline float __saturatef(float a) { return a > 0 ? (a < 1 ? a : 1.0f) : 0.0f; }
 
-// Conversions: to nearest (ties to even), toward zero; what does not fit goes to the nearest that does, and NaN to 0.
+// Conversions to nearest (ties to even), or toward zero; saturating, and NaN becomes 0.
 template <typename Integer, typename Real>
 inline Integer rivulet_saturate(Real x, Real low, Real high) {  // `high`: the first power of two that does not fit
   if (!(x == x)) return 0;
@@ -160,7 +160,7 @@ inline T __ldg(const T* at) {
   return *at;
 }
 
-// Of integers alone: their sums do not depend on the order.
+// For integers only: their sums do not depend on the order.
 template <typename Integer>
 inline Integer rivulet_atomic_add(Integer* at, Integer by) {
   return __atomic_fetch_add(at, by, __ATOMIC_RELAXED);

@@ -1,5 +1,5 @@
-// The emulated device's own records of what it does, by the entries of gpu_api.h that CUPTI's come by, so that their
-// alignment with the host's clock and the names of their nodes are tested where no GPU is. Its clock has another zero.
+// The emulated device's activity records, through the same entries of gpu_api.h as CUPTI's. They allow tests of clock
+// alignment and node names without a GPU. The clock has a different origin.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 
 namespace rivulet::gpu::emulated {
 
-// `work` that tells of itself when it runs while records are taken, with the label that the calling thread has now.
-// With BackendMutex, as what it gives back is run.
+// Wraps `work` so that it is recorded when it runs during a recording, with the calling thread's present label. Call
+// with BackendMutex, also when running the result.
 Work Recorded(const Stream& stream, RivuletGpuActivityKind kind, std::string name, uint64_t bytes, Work work);
 
-// A graph's work: all of it bears the label that the calling thread has now, as on a device.
+// A graph's work: all of it gets the calling thread's present label, as on a device.
 Work UnderOneLabel(Work work);
 
-// As the table has them.
+// The entries of the table.
 const char* ActivityMissing();
 int ActivityStart();
 int ActivityStop(void* taker, RivuletGpuActivityTaker take);

@@ -1,7 +1,7 @@
-// Streams, events and graphs of the emulated device. Streams are lazy: work that was put there runs when somebody waits
-// for it, so that a host that reads too early finds what was there before, every time.
+// Streams, events and graphs of the emulated device. Streams are lazy: work runs when a thread waits for it, so that a
+// host that reads too early always finds the old contents.
 //
-// One mutex holds the whole back end: its devices do one thing at a time.
+// One mutex protects the whole back end: its devices work one at a time.
 #pragma once
 
 #include <cstdint>
@@ -14,25 +14,25 @@
 
 namespace rivulet::gpu::emulated {
 
-// Codes of gpu_api.h's functions. kFailed: in words, by LastFailure.
+// Codes of gpu_api.h's functions. kFailed: LastFailure has the message.
 enum Code : int { kDone = 0, kInvalid = 1, kFailed = 2, kCapturing = 3 };
 
 std::mutex& BackendMutex();
-// What made the last kFailed of this process. With the mutex.
+// The message of the process's last kFailed. Hold the mutex.
 std::string& LastFailure();
 
 using Work = std::function<int()>;
 
-// A place in a stream's work that others wait for.
+// A position in a stream's work that others wait for.
 struct Mark {
   class Stream* stream = nullptr;  // null: passed
   double milliseconds = 0;         // when it was passed
 };
 
-// That this thread has chosen (use_device). Work for a stream of another is refused, as by a device.
+// The device chosen by this thread (use_device). Work for another device's stream is refused, as by a device.
 int32_t& CurrentDevice();
 
-// All with the mutex held.
+// Hold the mutex for all calls.
 class Stream {
  public:
   explicit Stream(int32_t device) : device_(device), number_(NextNumber()) {}
@@ -40,7 +40,7 @@ class Stream {
   int32_t device() const { return device_; }
   uint32_t number() const { return number_; }  // among all streams ever made
   int Put(Work work);
-  int Finish();  // runs what is left; the first error of what ran since the last Finish
+  int Finish();  // runs remaining work; returns the first error since the last Finish
   void FinishTo(const Mark* mark);
   int Record(const std::shared_ptr<Mark>& mark);
   int WaitFor(std::shared_ptr<Mark> mark);
@@ -50,7 +50,7 @@ class Stream {
  private:
   struct Item {
     Work work;
-    std::shared_ptr<Mark> mark;  // that is passed with this item
+    std::shared_ptr<Mark> mark;  // reached with this item
   };
   void RunFirst();
   static uint32_t NextNumber();
@@ -62,7 +62,7 @@ class Stream {
   std::shared_ptr<std::vector<Work>> capture_;
 };
 
-// This thread captures: it may neither wait nor allocate, as on a device.
+// True during a capture by this thread: it may neither wait nor allocate, as on a device.
 bool Capturing();
 
 }  // namespace rivulet::gpu::emulated

@@ -1,4 +1,4 @@
-// Sums over the emulated devices, by the entries of gpu_api.h that NCCL's come by.
+// Sums over the emulated devices, through the same entries of gpu_api.h as NCCL's.
 #pragma once
 
 #include <cstddef>

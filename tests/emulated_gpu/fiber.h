@@ -1,5 +1,5 @@
-// A course of execution with a stack of its own, which gives way where it says so: what the threads of an emulated
-// block are, once they wait for each other.
+// A fiber: a function with its own stack that yields explicitly. The threads of an emulated block become fibers when
+// they wait for each other.
 #pragma once
 
 #include <csetjmp>
@@ -8,16 +8,16 @@
 
 namespace rivulet::gpu::emulated {
 
-// Belongs to the thread of the host that made it. `body` runs at the first Resume and never returns: it gives way. A
-// fiber may go while it has given way; nothing on its stack is destroyed then.
+// Belongs to the host thread that created it. `body` starts at the first Resume and never returns: it yields. A fiber
+// may be destroyed after it has yielded; objects on its stack are then not destroyed.
 class Fiber {
  public:
   Fiber(void (*body)(void*), void* argument);
   ~Fiber();
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
-  void Resume();   // by who is outside: until the fiber gives way
-  void GiveWay();  // by the fiber itself: until it is resumed
+  void Resume();   // called from outside: runs until the fiber yields
+  void GiveWay();  // called by the fiber: waits until it is resumed
 
  private:
   struct Context;

@@ -1,4 +1,4 @@
-// A partial as bytes: read as it arrives, and refused by name wherever it is wrong.
+// A serialised partial sum: read as it arrives, and refused with the reason if it is invalid.
 #include "engine/io/crc32c.h"
 #include "tests/federated/aggregation_updates.h"
 

@@ -1,4 +1,4 @@
-// Rules that need all updates, by the shortest of them: the median of each coordinate.
+// Rules that need all updates, represented by the simplest: the median of each coordinate.
 #include <sys/resource.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Sums in files: the same to the bit as in memory, reserved before they are used, and gone with their process.
+// Sums in files: equal to the bit to sums in memory, reserved before use, and removed with their process.
 #include <sys/resource.h>
 
 #include <csignal>

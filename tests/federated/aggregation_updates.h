@@ -1,4 +1,4 @@
-// Updates, and what an aggregation holds, as its tests make and look at them.
+// Updates for tests of aggregations, and helpers that inspect an aggregation.
 #pragma once
 
 #include <hwy/highway.h>
@@ -14,7 +14,7 @@
 
 namespace rivulet::testing {
 
-// An update that owns what its view borrows.
+// An update that owns the memory of its view.
 struct TestUpdate {
   TaskId task;
   std::vector<float> delta;
@@ -58,7 +58,7 @@ inline std::vector<TestUpdate> RandomUpdates(int count, size_t elements, float m
 
 inline int FractionBits(const AggregationSpec& spec) { return spec.fraction_bits(spec.parts[0]); }
 
-// What it holds, all of one base version; empty sums where it holds nothing.
+// Returns the aggregation's partial sum, all of one base version; empty sums without updates.
 inline Partial Saved(const Aggregation& aggregation) {
   std::vector<Partial> partials = aggregation.Save();
   EXPECT_LE(partials.size(), 1u);

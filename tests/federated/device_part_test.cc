@@ -1,4 +1,4 @@
-// Parts that lie where only whoever holds them folds them: the mean comes to the same bits, and other rules refuse
+// Parts stored where only their owner can aggregate them: the mean has the same bits, and other rules refuse
 // them.
 #include "federated/aggregation/device_part.h"
 

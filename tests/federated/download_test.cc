@@ -1,4 +1,4 @@
-// A version that travels by a codec: what comes of it, in how many bytes, and what is refused.
+// A version encoded by a codec: its decoded values, its size, and invalid bytes.
 #include "federated/download/download.h"
 
 #include <algorithm>

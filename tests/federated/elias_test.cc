@@ -1,4 +1,4 @@
-// QSGD in Elias' codes: the values of "qsgd2" and so on to the bit, in fewer bytes, and nothing else is taken for such.
+// QSGD in Elias codes: the values of "qsgd2" and others to the bit, in fewer bytes; invalid codes are refused.
 #include <cmath>
 #include <limits>
 

@@ -1,4 +1,4 @@
-// Plans without a graph: a layout, on which clients train in their own way.
+// Plans without a graph: a layout that clients train with their own programs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// First values of a model that has no plan: those that a session without a seed would give it.
+// Initial values of a model without a plan: those of a session without a seed.
 #include <cstring>
 
 #include "dataflow/session/session.h"

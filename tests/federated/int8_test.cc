@@ -1,4 +1,4 @@
-// The codec of eight bits: its bytes, that it loses nothing in the mean, by how much it is wrong, and what is refused.
+// The 8-bit codec: its bytes, its zero mean error, the size of its error, and invalid bytes.
 #include <array>
 #include <cfenv>
 #include <cmath>

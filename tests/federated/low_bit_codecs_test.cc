@@ -1,5 +1,5 @@
-// Codecs of few bits: f16, int4, sign and eden. Their bytes, that they lose nothing in the mean or by how much they
-// contract, by how much they are wrong, and what is refused.
+// Low-bit codecs: f16, int4, sign and eden. Their bytes, their zero mean error or contraction, the size of their error,
+// and invalid bytes.
 #include <array>
 #include <cmath>
 #include <limits>

@@ -1,4 +1,4 @@
-// Every preset makes a plan that opens, and first values that the seed alone decides.
+// Every preset makes a valid plan, with initial values that depend on the seed alone.
 #include "engine/presets/presets.h"
 #include "federated/algorithms/algorithm.h"
 #include "federated/plan/plan.h"

@@ -1,5 +1,5 @@
-// The codec of values drawn by chance: that it loses nothing in the mean, by how much it is wrong, and that the draw is
-// the task's own.
+// The codec of randomly chosen values: its zero mean error, the size of its error, and the draw, which belongs to the
+// task.
 #include <cmath>
 #include <limits>
 

@@ -1,4 +1,4 @@
-// Adapters side by side: the sum of products is exact before it is cut, and the best of its rank afterwards.
+// Stacked adapters: the sum of products is exact before truncation, and the best of its rank afterwards.
 #include <algorithm>
 #include <cmath>
 

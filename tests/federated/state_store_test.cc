@@ -1,4 +1,4 @@
-// What a client keeps: its bytes, its files, and that a crash at any moment finds what is named.
+// A client's states: their bytes, their files, and consistency after a crash at any moment.
 #include "federated/states/state_store.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Secure sums as words: what updates count goes into words modulo 2^sum_bits and comes back as the rule's own sums.
+// Secure sums as words: contributions are converted modulo 2^sum_bits, and return as the rule's own sums.
 #include "federated/aggregation/sum_words.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The codec of the largest values: which they are, what its bytes look like, and that no other bytes are taken for
+// The codec of the largest values: the selection, its bytes, and refusal of all other bytes.
 // them.
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-// The sizes of a convolution's tensors, found again from the product that it is on a device.
+// The sizes of a convolution's tensors, recovered from its product on a device.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace rivulet::gpu {
 
 enum class ConvolutionDirection : int32_t { kForward, kInput, kFilter };
 
-// The tensors of a convolution, as the product's sizes and the geometry say them.
+// The tensors of a convolution, according to the product's sizes and the geometry.
 struct ConvolutionSizes {
   int64_t batch, in_height, in_width, in, out_height, out_width, out;
   int64_t height, width;  // of the filter

@@ -1,5 +1,5 @@
-// A product or a convolution of several lanes on a device, over memory of its own: by our kernel; a product by cuBLASLt
-// too, a convolution by im2col.
+// Measurement of a product or convolution of several lanes on a device, with its own memory: Rivulet's kernel, and for
+// comparison cuBLASLt for products and im2col for convolutions.
 #pragma once
 
 #include <functional>
@@ -16,22 +16,22 @@ namespace rivulet {
 
 struct MeasureOptions {
   int lanes = 32;
-  int times = 50;                            // launches that are timed together
-  int64_t most_elements = int64_t{1} << 28;  // of one tensor of all lanes: what is larger is left out
+  int times = 50;                            // launches timed together
+  int64_t most_elements = int64_t{1} << 28;  // of one tensor of all lanes: larger ones are skipped
 };
 
 struct Measured {
   double ours_microseconds = 0;
-  // Of a product: the fastest of the library's whose results are ours but for rounding, with the same bits for any
-  // lanes.
+  // For products: the library's fastest algorithm whose results equal Rivulet's up to rounding, with the same bits for
+  // any number of lanes.
   std::optional<double> library_microseconds;
   std::optional<gpu::LibraryAlgorithm> algorithm;
-  std::string library;  // what was tried, or why nothing was
-  // Of a convolution, or its filter's gradient: the patches made in memory, and one strided product with them.
+  std::string library;  // algorithms tried, or the reason for none
+  // For a convolution or its filter's gradient: patches made in memory, and one strided product with them.
   std::optional<double> im2col_microseconds;
 };
 
-// UNAVAILABLE: larger than the options allow. INTERNAL: im2col gives another result.
+// UNAVAILABLE: larger than the options allow. INTERNAL: im2col gives a different result.
 StatusOr<Measured> MeasureProduct(GpuDevice& device, const gpu::ProductArguments& shape, const MeasureOptions& options);
 StatusOr<Measured> MeasureConvolution(GpuDevice& device, const gpu::ConvolutionArguments& shape,
                                       gpu::ConvolutionDirection direction, const MeasureOptions& options);

@@ -1,5 +1,5 @@
-// Which products and convolutions a step launches: it is run over a device whose kernels note their arguments and
-// compute nothing.
+// The products and convolutions launched by a step, recorded on a device whose kernels note their arguments and compute
+// nothing.
 #pragma once
 
 #include <string>
@@ -22,7 +22,7 @@ struct RecordedShapes {
   std::vector<RecordedConvolution> convolutions;
 };
 
-// Adds what `program` launches. Its arguments' spans point nowhere.
+// Adds the launches of `program`. The spans in its arguments are invalid.
 Status RecordShapes(const RivuletGpuApi& backend, const GpuProgram& program, RecordedShapes& shapes);
 
 }  // namespace rivulet

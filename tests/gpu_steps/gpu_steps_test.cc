@@ -1,5 +1,5 @@
-// The steps of every preset and algorithm as GPU programs: that there is a kernel for each of their ops, and that a
-// training step computes what the CPU's does.
+// The steps of every preset and algorithm as GPU programs: every op has a kernel, and a training step computes the same
+// as on the CPU.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// Rank 0 of another program: it sends one order (argv[1], a number; or no order where there is none) and waits for the
-// answer as long as it lives. ranks_test.py starts it beside `rivulet simulate`.
+// Rank 0 of another program: it sends one order (the number argv[1], or none without an argument) and then waits for
+// the answer forever. ranks_test.py starts it beside `rivulet simulate`.
 #include <mpi.h>
 
 #include <cstdint>

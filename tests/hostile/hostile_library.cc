@@ -1,5 +1,5 @@
-// A library of an algorithm that misbehaves where RIVULET_HOSTILE_LIBRARY says: as it is loaded, as a run is composed,
-// or as a round ends.
+// A library whose algorithm misbehaves at the point in RIVULET_HOSTILE_LIBRARY: when it is loaded, when a run is
+// composed, or when a round ends.
 #include <cstdlib>
 #include <limits>
 #include <stdexcept>

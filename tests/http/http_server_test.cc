@@ -1,4 +1,4 @@
-// Limits of the HTTP front, over real sockets: what is refused before anybody is known, and how soon.
+// Limits of the HTTP front, over real sockets: refusals before authentication, and their delays.
 #include "http/http_server.h"
 
 #include <arpa/inet.h>

@@ -1,4 +1,4 @@
-// What the audit says of runs and clients.
+// The audit's statements about runs and clients.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

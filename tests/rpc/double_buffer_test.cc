@@ -1,4 +1,4 @@
-// One is used while the next is made, and no third is begun, whatever the two threads do.
+// One buffer is used while the next is filled, and never a third, for any timing of the two threads.
 #include "rpc/double_buffer.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Streams of peers that take too long, and of names that open too many.
+// Streams of slow peers, and clients that open too many.
 #include "rpc/stream_guard.h"
 
 #include <atomic>

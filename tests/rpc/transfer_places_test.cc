@@ -1,4 +1,4 @@
-// Whose turn it is to move bytes: a few at a time, and whoever is slow is in nobody's way.
+// The order of transfers: a few at a time, and slow ones do not block others.
 #include "rpc/transfer_places.h"
 
 #include <algorithm>

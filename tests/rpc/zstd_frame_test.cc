@@ -1,4 +1,4 @@
-// Frames of zstd as anybody may send them: each is unpacked to what it says, within what it may be, or refused.
+// zstd frames from untrusted peers: each is unpacked to its stated size, within limits, or refused.
 #include "rpc/zstd_frame.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// When a canary is worse: as soon as chance does not explain it, and not before.
+// A canary is reported as worse once chance does not explain the difference, and not before.
 #include "serving/canary_watch.h"
 
 #include "tests/testing/status_matchers.h"

@@ -1,4 +1,4 @@
-// Requests of each protocol become the same call, whatever form their values have.
+// Requests of each protocol become the same call, for all encodings of their values.
 #include <cstring>
 
 #include "proto/serving/open_inference.pb.h"

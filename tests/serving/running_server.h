@@ -1,4 +1,4 @@
-// A model server of the tests' four pixels, with its fronts, in this process.
+// A model server for the tests' four pixels, with its fronts, in this process.
 #pragma once
 
 #include <grpcpp/grpcpp.h>

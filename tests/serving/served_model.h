@@ -1,4 +1,4 @@
-// A version to serve: the softmax regression of four pixels, with weights that follow from a formula.
+// A version to serve: the softmax regression of four pixels, with weights computed by a formula.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// model.arrays: a model that is a safetensors file, and what a run begins with.
+// model.arrays: a model that is a safetensors file, and the initial values of a run.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>

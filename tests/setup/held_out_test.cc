@@ -1,4 +1,4 @@
-// What is held out of a training set.
+// Examples held out of a training set.
 #include "setup/held_out.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Ways of dividing a data set against their definitions.
+// Partitioners of a data set, compared with their definitions.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Clients that mean ill: what each attack makes of an update or of an example, held against its formula; and runs that
-// are attacked, which have the same bits however they are run, and which real clients cannot be asked to play.
+// Malicious clients: each attack's change to an update or example, compared with its formula. Attacked runs have the
+// same bits in every mode, and deployed clients refuse to attack.
 #include <cmath>
 #include <fstream>
 #include <iterator>

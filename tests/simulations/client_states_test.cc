@@ -1,4 +1,4 @@
-// What clients keep from task to task, told by how often each was folded: whoever trains, and whatever becomes of the
+// Clients' states between tasks, which count their aggregations, for all workers and interruptions of the
 // process.
 #include "tests/simulations/whole_runs.h"
 #include "tests/testing/counting_algorithm.h"

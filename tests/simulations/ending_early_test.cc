@@ -1,4 +1,4 @@
-// Runs that end before their rounds are over, with the version that was good enough or no better for long.
+// Runs that end before their last round, with a version that is good enough or has not improved for long.
 #include "tests/simulations/whole_runs.h"
 
 namespace rivulet {

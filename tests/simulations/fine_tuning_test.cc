@@ -1,4 +1,4 @@
-// Versions that the server trains on its own data: what they are, and that they are the same however the run is run.
+// Versions that the server trains on its own data: their values, which are the same in every mode of the run.
 #include "simulations/fine_tuning.h"
 
 #include "tests/simulations/whole_runs.h"

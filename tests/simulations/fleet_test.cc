@@ -1,4 +1,4 @@
-// The devices of a simulation: laws, traces, and what they make of tasks.
+// The devices of a simulation: distributions, traces, and their effects on tasks.
 #include <cmath>
 #include <map>
 #include <numbers>

@@ -1,4 +1,4 @@
-// What a worker makes of a simulation that answers, ends, or is not there.
+// A worker whose simulation answers, ends, or is absent.
 #include "simulations/launchers/patience.h"
 
 #include "tests/testing/status_matchers.h"

@@ -1,4 +1,4 @@
-// Models of clients' own, measured beside the shared one: in whole runs, however they are run.
+// Clients' personal models, measured beside the shared one, in whole runs of every mode.
 #include "tests/simulations/whole_runs.h"
 
 namespace rivulet {

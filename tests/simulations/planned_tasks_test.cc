@@ -1,4 +1,4 @@
-// How many threads train follows from what their tasks are planned to take, and changes no bit.
+// The number of training threads follows from the tasks' planned memory, and changes no bit.
 #include "simulations/clients/planned_tasks.h"
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// What is recorded of a run gives its versions again.
+// The record of a run reproduces its versions.
 #include "simulations/replay.h"
 
 #include "coordinator/history/database.h"

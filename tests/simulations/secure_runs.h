@@ -1,5 +1,5 @@
-// Whole runs with secure aggregation, by agents in threads, and what becomes of them when clients are lost at a step.
-// Fixture of this folder's tests.
+// Whole runs with secure aggregation, by agents in threads, including runs that lose clients at a step. Fixture of this
+// folder's tests.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,7 @@ using testing::ForwardingCoordinator;
 
 inline constexpr int kSteps = 5, kSumStep = 2;  // of secagg_plus
 
-// What one client meets at one round: its answers to steps from `step` on are lost, and it says that it cannot go on.
+// A fault of one client in one round: its answers from `step` on are lost, and it reports failure.
 struct Loss {
   int64_t round = 0;
   int step = 0;
@@ -31,11 +31,11 @@ class LossyCoordinator final : public ForwardingCoordinator {
   StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override {
     const std::optional<TaskName> name = TaskNameOf(submission.task, caller.run_id);
     for (const Loss& loss : losses_) {
-      // The plain run's only step is the sum's.
+      // The plain run's only step is that of the sum.
       const bool step =
           submission.kind == Submission::Kind::kStep ? submission.step == loss.step : loss.step <= kSumStep;
       if (!name || name->round != loss.round || name->kind != loss.kind || !step) continue;
-      api_.Fail(caller, {.task = submission.task}).IgnoreError();  // it may be over already
+      api_.Fail(caller, {.task = submission.task}).IgnoreError();  // may already be over
       return Aborted("lost by the test");
     }
     return ForwardingCoordinator::Submit(caller, submission);
@@ -45,7 +45,7 @@ class LossyCoordinator final : public ForwardingCoordinator {
   const std::vector<Loss> losses_;
 };
 
-// At one step of one round its agent dies, and nothing of the answer is sent.
+// The agent dies in one step of one round, before it sends any of the answer.
 class FatalCoordinator final : public ForwardingCoordinator {
  public:
   FatalCoordinator(CoordinatorApi& api, Loss at) : ForwardingCoordinator(api), at_(at) {}
@@ -66,7 +66,7 @@ class FatalCoordinator final : public ForwardingCoordinator {
 
 class SecureRunsTest : public SimulatorTest {
  protected:
-  // All of seven clients in each round, so that nobody takes another's place.
+  // All seven clients take part in each round, so that no client replaces another.
   Scenario Plain(const std::string& algorithm = "fedavg") {
     Scenario scenario = SmallScenario();
     scenario.run.rounds = 3;
@@ -84,7 +84,7 @@ class SecureRunsTest : public SimulatorTest {
     return scenario;
   }
 
-  // Agents and a coordinator with certificates. `hides`: as a site whose policy asks for secure sums.
+  // Agents and a coordinator with certificates. `hides`: the site's policy requires secure sums.
   Deployed WithCertificates(const std::string& db, bool hides = true) {
     Deployed changed;
     changed.coordinator = [this](CoordinatorOptions& options) {
@@ -104,7 +104,7 @@ class SecureRunsTest : public SimulatorTest {
     return changed;
   }
 
-  // `losses`: by client's number.
+  // `losses`: by client number.
   Trace Run(const Scenario& scenario, const std::string& db, const std::map<int64_t, std::vector<Loss>>& losses = {},
             const std::function<std::unique_ptr<CoordinatorApi>(CoordinatorApi&, int64_t)>& wrap = nullptr) {
     Deployed changed = WithCertificates(db);
@@ -116,8 +116,8 @@ class SecureRunsTest : public SimulatorTest {
     return Deploy(scenario, db, changed);
   }
 
-  // Clients by number, each of which dies as it answers a step of a round; with `again`, another process of its name
-  // begins at once.
+  // Clients by number, each of which dies when it answers a step of a round. With `again`, another process with its
+  // name starts at once.
   Trace RunWithDeaths(const Scenario& scenario, const std::string& db, const std::map<int64_t, Loss>& deaths,
                       bool again) {
     Deployed changed = WithCertificates(db);
@@ -133,7 +133,7 @@ class SecureRunsTest : public SimulatorTest {
     return Deploy(scenario, db, changed);
   }
 
-  // Of each attempt: the multiplier of its noise, and epsilon against viewers of the models.
+  // Per attempt: the noise multiplier, and epsilon against viewers of the models.
   std::vector<std::pair<double, double>> SpendOf(const std::string& db) {
     const auto history = History::Open(Path(db), History::Access::kReadOnly);
     EXPECT_OK(history);
@@ -147,7 +147,7 @@ class SecureRunsTest : public SimulatorTest {
   const testing::TestAuthority& authority_ = testing::SharedAuthority();
 };
 
-// "3 evaluate/accuracy 40/53 0.25": what clients have measured, all of them together.
+// "3 evaluate/accuracy 40/53 0.25": the sum of all clients' measurements.
 inline std::vector<std::string> SummedMeasures(const std::string& db) {
   std::vector<std::string> lines;
   const auto history = History::Open(db, History::Access::kReadOnly);
@@ -162,7 +162,7 @@ inline std::vector<std::string> SummedMeasures(const std::string& db) {
   return lines;
 }
 
-// And of each, or how it is spread over them.
+// The number of rows about single clients, or about the distribution over them.
 inline int64_t MeasuredOfSingleClients(const std::string& db) {
   const auto history = History::Open(db, History::Access::kReadOnly);
   EXPECT_OK(history);

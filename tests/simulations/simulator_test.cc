@@ -1,5 +1,5 @@
-// Runs of a simulation: that they train, give the same bits however many work, go on after a stop, and say what is
-// wrong.
+// Runs of a simulation: they train, give the same bits with any number of workers, resume after a stop, and report
+// errors.
 #include "engine/graphdef/graph_def.h"
 #include "engine/presets/presets.h"
 #include "tests/simulations/whole_runs.h"

@@ -1,4 +1,4 @@
-// The points of a sweep: products, lists that go together, and draws.
+// The points of a sweep: products, joint lists, and random draws.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// The ten algorithms that every other is modelled on, each set as it does something: what all of them are asked, one
-// table asks. And the smallest federation in which all ten can be: of four pixels, with a hidden layer for MOON.
+// The ten algorithms on which all others are modelled, each with settings that have an effect, in one table for tests
+// of all. Also the smallest federation in which all ten work: four pixels, with a hidden layer for MOON.
 #pragma once
 
 #include <memory>
@@ -21,8 +21,8 @@ namespace rivulet::testing {
 struct TenthAlgorithm {
   std::string name;
   void (*set)(Scenario&);
-  bool keeps_state = false;        // its clients keep something from task to task
-  bool by_examples = false;        // an update counts as many as its client has examples; else one
+  bool keeps_state = false;        // clients keep a state between tasks
+  bool by_examples = false;        // an update's weight is the client's number of examples; else 1
   bool outlives_versions = false;  // a task may be in a later version than the next
 };
 
@@ -70,7 +70,7 @@ inline const std::vector<TenthAlgorithm>& TenAlgorithms() {
              scenario.server.max_staleness = 3;
            },
        .outlives_versions = true},
-      {.name = "top_k",  // with error feedback, over federated averaging
+      {.name = "top_k",  // with error feedback, on top of federated averaging
        .set =
            [](Scenario& scenario) {
              scenario.update.codec = "top_k";
@@ -114,7 +114,7 @@ inline const ModelDef& PixelModel() {
   return *model;
 }
 
-// Names a model and data that nobody asks for: the plan has the one, and clients the other.
+// Names a model and data that are not read: the plan contains the model, and clients have the data.
 inline Scenario PixelFederation(int64_t clients, int64_t rounds) {
   Scenario scenario;
   scenario.run.name = "pixels";
@@ -129,7 +129,7 @@ inline Scenario PixelFederation(int64_t clients, int64_t rounds) {
   return scenario;
 }
 
-// Of "client-00003", as NumberedPopulation has it.
+// The number of "client-00003", in the format of NumberedPopulation.
 inline int64_t PixelClient(std::string_view name) { return std::stoll(std::string(name.substr(name.rfind('-') + 1))); }
 inline int64_t PixelExamples(std::string_view name) { return 2 + PixelClient(name) % 4; }
 

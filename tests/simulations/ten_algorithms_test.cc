@@ -1,4 +1,4 @@
-// Each of the ten algorithms, however it is run and whatever becomes of the process: what each is asked, all are asked.
+// Each of the ten algorithms in all modes and with all interruptions of the process; every test covers all ten.
 #include "tests/simulations/ten_algorithms.h"
 
 #include <gmock/gmock.h>

@@ -15,7 +15,7 @@
 
 namespace rivulet::testing {
 
-// What all do together they do behind one barrier.
+// Collective operations use one barrier.
 class ThreadRanks {
  public:
   explicit ThreadRanks(int size) : size_(size), all_(size), parts_(static_cast<size_t>(size)) {

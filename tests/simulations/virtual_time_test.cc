@@ -1,4 +1,4 @@
-// Whole runs whose devices take virtual time.
+// Whole runs whose devices use virtual time.
 #include "coordinator/ledger/ledger.h"
 #include "simulations/replay.h"
 #include "tests/simulations/whole_runs.h"

@@ -1,5 +1,5 @@
-// Whole runs of a few rounds in every way in which they can be run, and what they told: simulated, by agents in
-// threads, by sites that share no disk, killed and resumed. Fixtures of this folder's tests.
+// Whole runs of a few rounds in every mode, with their reports: simulated, by agents in threads, by sites without a
+// shared disk, killed and resumed. Fixtures of this folder's tests.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -48,11 +48,11 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-// What a run did, as its coordinator told it.
+// A run's actions, as reported by its coordinator.
 struct Trace {
   std::vector<std::string> digests;  // by committed round
   std::vector<std::map<std::string, double>> central;
-  std::vector<std::string> offers, folds, ends;  // actions by kind; folds sorted within what lies between two ends
+  std::vector<std::string> offers, folds, ends;  // actions by kind; folds are sorted between two ends
   Status status;
   std::string final_digest;
 };
@@ -73,7 +73,7 @@ class TraceRecorder {
       if (action.starts_with("offer ")) trace_.offers.push_back(action);
       if (action.starts_with("fold ")) folds_.push_back(action);
       if (action.starts_with("commit") || action.starts_with("abandon")) {
-        std::sort(folds_.begin(), folds_.end());  // the order of arrival is nobody's business
+        std::sort(folds_.begin(), folds_.end());  // the order of arrival is irrelevant
         trace_.folds.insert(trace_.folds.end(), folds_.begin(), folds_.end());
         folds_.clear();
         trace_.ends.push_back(action);
@@ -93,13 +93,13 @@ class TraceRecorder {
   std::vector<std::string> folds_;
 };
 
-// What a test changes of a run by agents; null: nothing.
+// A test's changes to a run by agents; null: none.
 struct Deployed {
   std::function<void(CoordinatorOptions& options)> coordinator = nullptr;
   std::function<void(AgentOptions& options, int64_t client)> agent = nullptr;
-  // What is between a client and the coordinator; it may be null.
+  // Makes an api between a client and the coordinator; it may return null.
   std::function<std::unique_ptr<CoordinatorApi>(CoordinatorApi& api, int64_t client)> between = nullptr;
-  // A client's life in the place of one agent's; null where it is that.
+  // Runs a client in place of an agent; nullopt: runs the agent.
   std::function<std::optional<Status>(CoordinatorApi& api, const AgentOptions& options, int64_t client)> run = nullptr;
 };
 
@@ -131,8 +131,8 @@ class SimulatorTest : public testing::FolderTest {
     return scenario;
   }
 
-  // `stop_after`: it is stopped when this round is over, or a few rounds later, and never at its end. Whoever stops it
-  // may come too late on a busy machine; then it is begun anew.
+  // `stop_after`: stops the run after this round, or a few rounds later, but never at its end. On a busy machine the
+  // stop may come too late; then the run starts again.
   Trace Simulate(const Scenario& scenario, int workers, const std::string& db, const std::string& resume = "",
                  int64_t stop_after = 0) {
     Trace trace = SimulateOnce(scenario, workers, db, resume, stop_after);
@@ -173,11 +173,11 @@ class SimulatorTest : public testing::FolderTest {
     return trace;
   }
 
-  TrainingDevice device_;  // of runs by Simulate
+  TrainingDevice device_;  // for runs by Simulate
   bool soft_placement_ = false;
   std::vector<std::string> notes_;
 
-  // The same run by clients that are agents in threads, each with its own name and share, started in a shuffled order.
+  // The same run by agents in threads, each with a name and share of the data, started in a shuffled order.
   Trace Deploy(const Scenario& scenario, const std::string& db, const Deployed& changed = {}) {
     Trace trace;
     trace.status = [&]() -> Status {
@@ -205,7 +205,7 @@ class SimulatorTest : public testing::FolderTest {
           agent.client_id = shares->NameAt(order[i]);
           agent.data = {BoundData{.dataset = train, .indices = shares->ExamplesOf(order[i])}};
           agent.states = NewStateStore(FileSystem::Default(), Path(db + ".clients"), false);
-          // What waits here is answered within microseconds; the hint of a deployed coordinator is for networks.
+          // Waits here end within microseconds; the hint of a deployed coordinator is for networks.
           agent.sleep = [](int64_t) { std::this_thread::yield(); };
           if (changed.agent) changed.agent(agent, order[i]);
           const auto between = changed.between ? changed.between(*coordinator, order[i]) : nullptr;
@@ -225,11 +225,11 @@ class SimulatorTest : public testing::FolderTest {
   }
 };
 
-// A coordinator of another process, as far as a site can tell.
+// To a site, this is a coordinator in another process.
 using Elsewhere = testing::ForwardingCoordinator;
 
-// What a client kept is told by how often its updates were folded, whoever trained it, however often the run was
-// killed: no fold is forgotten, and none counts that is in no version.
+// The counting algorithm's state is the number of a client's aggregated updates, regardless of worker and kills: no
+// aggregation is lost, and only updates in versions count.
 class CountingTest : public SimulatorTest {
  protected:
   Scenario CountingScenario() {
@@ -240,10 +240,10 @@ class CountingTest : public SimulatorTest {
     return scenario;
   }
 
-  // In the store beside the history, or in `states`. For programs that have the counting algorithm.
+  // Checks the store beside the history, or `states`. For programs with the counting algorithm.
   void ExpectCounts(const std::string& db, std::string states = "");
 
-  // Kills the run three times under each run.durability; `check` looks at what it comes to.
+  // Kills the run three times for each run.durability; `check` inspects the results.
   void ExpectSameWhenKilled(Scenario scenario, const std::function<void(const std::string& db)>& check) {
     const Trace whole = Simulate(scenario, 2, "whole.sqlite");
     ASSERT_OK(whole.status);
@@ -257,7 +257,7 @@ class CountingTest : public SimulatorTest {
         if (child == 0) {
           TraceRecorder recorder;
           recorder.on_round_ = [&](const RoundReport& report) {
-            // So long that what came before it is written.
+            // Long enough that earlier data is written.
             if (report.round == 6 && durability == "second")
               std::this_thread::sleep_for(std::chrono::milliseconds(1200));
             if (report.round == victim) kill(getpid(), SIGKILL);
@@ -268,8 +268,8 @@ class CountingTest : public SimulatorTest {
           options.workers = 3;
           options.resume = resume;
           options.observer = recorder.Observer();
-          // Its threads have ended before the process does: the thread sanitizer takes those that `_exit` leaves for
-          // leaked, and gives the process another status for it.
+          // Its threads end before the process does: the thread sanitizer reports threads left by `_exit` as leaked,
+          // which changes the exit status.
           const Status ended = [&]() -> Status {
             RIVULET_ASSIGN_OR_RETURN(const auto simulation, Simulation::Create(std::move(options)));
             return simulation->Run().status();
@@ -279,7 +279,7 @@ class CountingTest : public SimulatorTest {
         }
         int status = 0;
         waitpid(child, &status, 0);
-        if (WIFEXITED(status) && WEXITSTATUS(status) == 0) break;  // it had finished before it heard of its rounds
+        if (WIFEXITED(status) && WEXITSTATUS(status) == 0) break;  // finished before it received its rounds
         ASSERT_TRUE(WIFSIGNALED(status));
         resume = "latest";
       }
@@ -290,7 +290,7 @@ class CountingTest : public SimulatorTest {
     }
   }
 
-  // By two sites that share no disk.
+  // By two sites without a shared disk.
   Trace BySites(const Scenario& scenario, const std::string& db) {
     Trace trace;
     trace.status = [&]() -> Status {
@@ -304,8 +304,8 @@ class CountingTest : public SimulatorTest {
       options.db_path = Path(db);
       options.population = shares->population();
       options.observer = recorder.Observer();
-      // As in any simulation. A coordinator of clients on a network leaves out an evaluation whose turn has not come
-      // when the next one is due, and on a loaded machine it would then miss in one of the runs that are compared.
+      // As in any simulation. A coordinator of networked clients skips an evaluation that has not started when the next
+      // one is due; on a loaded machine one of the compared runs would then lack it.
       options.enforce_deadline = false;
       RIVULET_ASSIGN_OR_RETURN(options.plan, setup.plan());
       RIVULET_ASSIGN_OR_RETURN(const auto coordinator, Coordinator::Create(std::move(options)));
@@ -329,7 +329,7 @@ class CountingTest : public SimulatorTest {
     return trace;
   }
 
-  // Whoever trains, and whatever becomes of the process.
+  // For all workers and all interruptions of the process.
   void ExpectSameHoweverItIsRun(const Scenario& scenario) {
     const Trace one = Simulate(scenario, 1, "1.sqlite");
     ASSERT_OK(one.status);

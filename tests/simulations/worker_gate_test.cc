@@ -1,4 +1,4 @@
-// What stands between the server of a simulation and its coordinator: who is let in, who is missed, and who is who.
+// The gate between a simulation's server and its coordinator: admission, missing workers, and their identities.
 #include "simulations/launchers/worker_gate.h"
 
 #include "client/calls/coordinator_calls.h"

@@ -1,5 +1,5 @@
-// The disk of a machine whose process may die at any instant: what was not synced is lost with the power, or kept where
-// the process alone dies. Files go through FaultyFileSystem, and SQLite's through a VFS of its own.
+// The disk of a machine whose process may die at any instant: unsynced data is lost in a power failure, and kept if
+// only the process dies. Files go through FaultyFileSystem, and SQLite's through a separate VFS.
 #pragma once
 
 #include <filesystem>
@@ -19,9 +19,9 @@ namespace rivulet::testing {
 
 class Disk {
  public:
-  // Of what it says that it is synced, and has it in a cache that a power cut empties.
+  // Files that are reported as synced but are in a cache that a power failure empties.
   enum class Lies : uint8_t { kNever, kOfHistories, kOfReports };
-  // `slow` is called in each sync and may take its (virtual) time. One disk of a program has histories.
+  // `slow` is called in each sync and may take (virtual) time. Only one disk of a program has histories.
   Disk(bool has_histories, std::function<void()> slow, Lies lies = Lies::kNever)
       : slow_(std::move(slow)), has_histories_(has_histories), lies_(lies) {
     if (has_histories) {
@@ -40,18 +40,18 @@ class Disk {
 
   const std::string& folder() const { return folder_.path(); }
   std::string File(const std::string& name) const { return folder_.File(name); }
-  // Of the process that runs now.
+  // For the process that runs now.
   FileSystem& files() { return *files_; }
 
-  // The process is dead: whatever its threads still do until they have ended reaches the disk no more.
+  // The process is dead: later actions of its threads do not reach the disk.
   void Cut() { cut_ = true; }
-  // So it is at the `operation`th point, before or after a durable operation on files(), from now on, and `dies` hears.
+  // Cuts at the `operation`-th point from now, before or after a durable operation on files(), and calls `dies`.
   void CutAt(int64_t operation, std::function<void()> dies) {
     until_death_ = operation;
     dies_ = std::move(dies);
   }
   bool is_cut() const { return cut_; }
-  // After that, when they have ended.
+  // Call when the threads have ended.
   void Recover(bool power_was_lost) {
     if (power_was_lost) {
       files_->LoseUnsynced();
@@ -89,7 +89,7 @@ class Disk {
       return cut_ ? Internal("the machine is off") : absl::OkStatus();
     };
   }
-  // What a sync has left is what a power cut leaves.
+  // After a power failure the state is that of the last sync.
   bool AtSqlite(const std::string& point) {
     if (cut_) return false;
     const size_t space = point.find(' ');
@@ -111,7 +111,7 @@ class Disk {
   std::function<void()> dies_;
   std::unique_ptr<FaultyFileSystem> files_;
   std::map<std::string, SyncedFile> synced_;  // by path
-  std::set<std::string> cached_;              // paths, of what it lies about
+  std::set<std::string> cached_;              // paths of falsely synced files
 };
 
 }  // namespace rivulet::testing

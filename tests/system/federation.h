@@ -1,18 +1,18 @@
-// A whole federation under virtual time: the coordinator, aggregators and agents that a federation runs, as they are,
-// on machines that lose their power and over a network that loses what it carries. One seed is one story, to the last
+// A whole federation under virtual time: the production coordinator, aggregators and agents, on
+// machines with power failures and a network with losses. A seed determines one run, to the last
 // bit.
 //
-// What holds whatever happens, asked at every answer of a server, at every death and at the end:
+// These properties are checked at every answer of a server, at every death and at the end:
 //
 //   no task's update is accepted twice, and none is in two versions; where the coordinator keeps what it acknowledges,
 //   also not by another process of it
-//   what a client was told to be durable is in the history after every crash
+//   data that a client was told is durable is in the history after every crash
 //   a task that is trained again gives the same bytes
 //   where what is acknowledged is kept and the cohort cannot change, nobody is asked again for what a coordinator or a
 //   aggregator has acknowledged, as long as the version that it starts from is the same
-//   each version is what the updates that its rows name come to
+//   each version is the aggregate of the updates named in its rows
 //   memory stays within a bound
-//   when the storm is over the run ends, and everybody who lives hears of it
+//   after the faults end, the run ends, and all live clients are told
 //   where the cohort cannot change, the last model is that of an undisturbed run
 #pragma once
 
@@ -51,8 +51,8 @@
 
 namespace rivulet::testing {
 
-// The first client's machine, or the first aggregator's, loses its power at one of its durable operations, and comes
-// back.
+// The first client's machine, or the first aggregator's, loses power at one of its durable operations, and is restarted
+// afterwards.
 struct Death {
   enum class Of : uint8_t { kNobody, kClient, kAggregator } of = Of::kNobody;
   int64_t operation = 0;  // from 1 on, as Disk::CutAt
@@ -61,12 +61,12 @@ struct Death {
 struct StormOptions {
   uint64_t seed = 1;
   const TenthAlgorithm* algorithm = nullptr;
-  bool calm = false;        // nothing fails and nobody dies
-  bool everybody = false;   // each version is of all clients, however long it takes
+  bool calm = false;        // no faults and no deaths
+  bool everybody = false;   // each version includes all clients, however long it takes
   int64_t aggregators = 0;  // between coordinator and clients
   int64_t clients = 0;      // 0: three to seven
   Planted planted = Planted::kNothing;
-  Death death = {};  // of somebody in a calm run
+  Death death = {};  // one death in a run without other faults
 };
 
 struct StormCounts {
@@ -131,7 +131,7 @@ class Federation final : private Witness {
   const StormCounts& counts() const { return counts_; }
   const std::string& story() const { return story_; }
   const std::string& last_digest() const { return last_digest_; }
-  bool died() const { return died_; }  // who was to, before all was over
+  bool died() const { return died_; }  // true if the planned death happened before the end
 
  private:
   struct ClientMachine {
@@ -209,7 +209,7 @@ class Federation final : private Witness {
     Tell("the coordinator serves {}", run_id_);
   }
 
-  // It is dead from the first line on; the rest is how its memory is given back.
+  // It is dead from the first line on; the rest releases its memory.
   void StopCoordinator(bool power_is_lost) {
     Tell("the coordinator dies{}", power_is_lost ? " with its power" : "");
     address_.Close();
@@ -305,7 +305,7 @@ class Federation final : private Witness {
 
   bool Over() const { return coordinator_ != nullptr && coordinator_->over(); }
 
-  // Who is to die at an operation is dead, and is switched on again by GoOnInSunshine.
+  // The process that was to die at an operation is dead, and is restarted by GoOnInSunshine.
   void AwaitDeath() {
     if (options_.death.of == Death::Of::kNobody) return;
     const bool aggregator = options_.death.of == Death::Of::kAggregator;
@@ -319,7 +319,7 @@ class Federation final : private Witness {
     aggregator ? StopAggregator(0, true) : StopClient(0, true);
   }
 
-  // For a while whatever can happen does.
+  // Lets all faults happen for a while.
   void Storm() {
     const int64_t until = VirtualThreads::NowMs() + 20'000 + chance_.Below(300'000);
     const int64_t pace = 500 + chance_.Below(20'000);
@@ -359,7 +359,7 @@ class Federation final : private Witness {
     }
   }
 
-  // Everybody is there and nothing fails any more: now the run must end, and everybody hear of it.
+  // All processes run and nothing fails any more: the run must end, and all clients must be told.
   void GoOnInSunshine() {
     constexpr int64_t kLongestMs = 3'600'000;
     Tell("the storm is over");
@@ -401,7 +401,7 @@ class Federation final : private Witness {
     Tell("the run is over");
   }
 
-  // Of the program that runs this: everything ends, whatever it found.
+  // Stops everything, whatever the result, for the calling program.
   void Tidy() {
     for (size_t client = 0; client < clients_.size(); ++client) {
       ClientMachine& machine = clients_[client];
@@ -442,14 +442,14 @@ class Federation final : private Witness {
     CheckMemory();
   }
 
-  // A coordinator that keeps what comes may die before it can say so, and the next process of it counts that.
+  // A coordinator that persists updates may die before its answer; its next process counts them.
   void Ends(const Submission& submission, const std::string& bytes) override {
     if (!scenario_.server.checkpoint_reports || submission.kind != Submission::Kind::kUpdate || bytes.empty()) return;
     const Digest& base = given_.at(submission.task).input("model")->id.digest;
     whole_.insert_or_assign(submission.task, Update{bytes, base.Hex()});
   }
 
-  // Of a site's partial the coordinator's rows tell.
+  // The coordinator's rows show a site's partial sum.
   void Sent(const Submission& submission, const std::string& bytes, const SubmitResult& result) override {
     if (submission.kind != Submission::Kind::kUpdate) return;
     Tell("{} is sent: {} {}", Short(submission.task), static_cast<int>(result.kind), result.reason);
@@ -468,8 +468,8 @@ class Federation final : private Witness {
     }
   }
 
-  // Models of a few hundred bytes: what grows is a leak, or waits without a bound. A client that has trained, and what
-  // is known here of its updates, have a few hundred kilobytes.
+  // Models have a few hundred bytes: memory that grows is a leak, or an unbounded queue. A trained client, with the
+  // recorded updates, takes a few hundred kilobytes.
   void CheckMemory() {
     constexpr size_t kMost = 48 << 20, kOfAClient = 256 << 10;
     if (++looks_ % 64 != 0) return;
@@ -489,8 +489,8 @@ class Federation final : private Witness {
     return rows.ok() ? *std::move(rows) : std::vector<ClientRoundRow>();
   }
 
-  // After a death, and at the end. What is not in the history was lost with the process and comes again, unless
-  // server.checkpoint_reports has it kept.
+  // Checked after a death, and at the end. Updates missing in the history were lost with the process and arrive again,
+  // unless server.checkpoint_reports persists them.
   void CheckRows() {
     std::set<TaskId> folded, once;
     for (const ClientRoundRow& row : Rows()) {
@@ -506,7 +506,7 @@ class Federation final : private Witness {
     for (const TaskId& task : durable_) {
       EXPECT_TRUE(folded.contains(task)) << task << " was told to be durable, and is lost\n" << story_;
     }
-    // What was trained and accepted is not asked for again where the coordinator keeps it.
+    // Trained and accepted updates are not requested again if the coordinator persists them.
     if (scenario_.server.checkpoint_reports) {
       for (const TaskId& task : accepted_) {
         const auto name = TaskNameOf(task, run_id_);
@@ -544,7 +544,7 @@ class Federation final : private Witness {
 
   bool continuous() const { return options_.algorithm != nullptr && options_.algorithm->outlives_versions; }
 
-  // From the rows and from what clients have sent each version comes out again.
+  // Recomputes each version from the rows and the clients' uploads.
   void CheckVersions(const std::map<int64_t, std::vector<ClientRoundRow>>& versions,
                      const std::vector<ModelRow>& models) {
     ASSERT_OK_AND_ASSIGN(const Composition composition, Compose(scenario_, *plan_->layout()));
@@ -598,22 +598,22 @@ class Federation final : private Witness {
   size_t heap_ = 0;
   int64_t looks_ = 0;
   std::map<TaskId, Task> given_;
-  // By task, what it starts from and its client's state: the update.
+  // The update, by task, base version and the client's state.
   std::map<std::tuple<TaskId, std::string, TaskId>, std::string> trained_;
   struct Update {
     std::string bytes, trained_from;  // the model's digest
   };
-  std::map<TaskId, Update> updates_;  // as they were accepted last
-  std::map<TaskId, Update> whole_;    // as they came last, whatever became of them
-  std::set<TaskId> accepted_;         // by this process of the coordinator, or in the history
-  std::set<TaskId> durable_;          // as clients were told
+  std::map<TaskId, Update> updates_;  // as accepted last
+  std::map<TaskId, Update> whole_;    // as received last, whatever the result
+  std::set<TaskId> accepted_;         // by this coordinator process, or in the history
+  std::set<TaskId> durable_;          // as reported to clients
   std::shared_ptr<const Plan> plan_;
   Disk disk_;
   Address address_;
   std::deque<AggregatorMachine> aggregators_;
   Network network_;
   std::unique_ptr<Coordinator> coordinator_;  // null: off
-  std::unique_ptr<CoordinatorApi> served_;    // as it is, or with a fault
+  std::unique_ptr<CoordinatorApi> served_;    // the coordinator itself, or with a fault
   std::vector<ClientMachine> clients_;
 };
 

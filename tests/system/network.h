@@ -3,9 +3,9 @@
 //   Agent, Aggregator ──→ Link ──(there)──→ Address ──→ Coordinator, Aggregator
 //                        ←──(back)──
 //
-// A call may be lost before or after it was carried out, arrive when its caller has given it up, or arrive once more
-// when it has long been answered. Polls with nothing to tell are held, as gRPC's server does. Whoever serves at an
-// address may be replaced under the calls that are inside.
+// A call may be lost before or after its execution, arrive after its caller's timeout, or arrive a second time after
+// its answer. Polls without news are held, as by gRPC's server. The server at an address may be replaced while calls
+// are running.
 #pragma once
 
 #include <chrono>
@@ -37,41 +37,41 @@ class Chance {
 };
 
 struct Weather {
-  int64_t most_delay_ms = 20;  // each way
-  int64_t fault_one_in = 0;    // calls that something befalls; 0: none
-  int64_t gives_up_ms = 5000;  // after which a caller waits no more for a call that is lost
+  int64_t most_delay_ms = 20;  // in each direction
+  int64_t fault_one_in = 0;    // share of calls with a fault; 0: none
+  int64_t gives_up_ms = 5000;  // a caller's timeout for a lost call
 };
 
-// Hears what servers answer, whether or not it arrives.
+// Observes servers' answers, whether or not they arrive.
 class Witness {
  public:
   virtual ~Witness() = default;
   virtual void Polled(const PollRequest& request, const PollReply& reply) = 0;
-  // All of its bytes are there; what becomes of them nobody may live to say.
+  // All bytes have arrived; the server may die before it can answer.
   virtual void Ends(const Submission& submission, const std::string& bytes) = 0;
   virtual void Sent(const Submission& submission, const std::string& bytes, const SubmitResult& result) = 0;
 };
 
-// Where somebody serves, or nobody.
+// An address with or without a server.
 class Address {
  public:
-  // What was sent while nobody served is refused at once and comes to nobody later.
+  // Calls sent while no server was running are refused at once and never arrive later.
   void Open(CoordinatorApi& api) {
     api_ = &api;
     ++life_;
   }
-  // Nobody serves there any more, and no answer leaves.
+  // Stops the server; no answer leaves any more.
   void Close() {
     api_ = nullptr;
     ++life_;
   }
-  // When calls that were inside have ended.
+  // Waits until running calls have ended.
   void AwaitEmpty() {
     while (inside_ > 0) SleepMs(1);
     streams_.clear();
   }
 
-  // Whoever serves now is another than the one before, to whom what was on its way is lost with the connection.
+  // Changes with every server. Calls under way to an earlier one are lost with the connection.
   int64_t life() const { return life_; }
   template <typename Call>
   auto Do(int64_t life, const Call& call) -> decltype(call(std::declval<CoordinatorApi&>())) {
@@ -86,7 +86,7 @@ class Address {
     return answer;
   }
 
-  // Of submissions on their way.
+  // For submissions under way.
   int64_t Keep(std::unique_ptr<ChunkWriter> writer) {
     streams_[++last_] = std::move(writer);
     return last_;
@@ -111,7 +111,7 @@ class Network {
     for (std::thread& thread : std::exchange(late_, {})) thread.join();
   }
 
-  // Answers, or UNAVAILABLE. What is part of a stream is not carried twice, nor after what follows it.
+  // Answers, or UNAVAILABLE. Parts of a stream are not delivered twice, nor after later parts.
   enum class Part : uint8_t { kAll, kOfStream, kEndOfStream };
   template <typename Call>
   auto Carry(Address& to, const bool& cut, Part part, const Call& call)
@@ -152,10 +152,10 @@ class Network {
   std::vector<std::thread> late_;
 };
 
-// One process's way to an address.
+// One process's connection to an address.
 class Link final : public CoordinatorApi {
  public:
-  // `most_work_ms`: training takes no virtual time, so as much is waited before an update is sent.
+  // `most_work_ms`: training takes no virtual time, so this delay is added before an update is sent.
   Link(Network& network, Address& to, int64_t most_work_ms) : network_(network), to_(to), most_work_ms_(most_work_ms) {}
   void Cut() { cut_ = true; }  // its process is dead
 
@@ -217,7 +217,7 @@ class Link final : public CoordinatorApi {
   }
 
  private:
-  // What has come of a blob, in two halves; the second may be lost.
+  // The result of a blob, in two halves; the second may be lost.
   class Reader final : public ChunkReader {
    public:
     Reader(std::string bytes, int64_t offset, bool breaks)
@@ -261,7 +261,7 @@ class Link final : public CoordinatorApi {
       return Do([bytes](ChunkWriter& writer) { return writer.Write(std::as_bytes(std::span(bytes))); });
     }
     StatusOr<SubmitResult> Finish(const Digest& identity) override {
-      gone_ = true;  // what comes late needs it still
+      gone_ = true;  // late calls still need it
       Address& to = link_.to_;
       return link_.network_.Carry(to, link_.cut_, Network::Part::kEndOfStream,
                                   [&network = link_.network_, &to, stream = stream_, submission = submission_, identity,

@@ -1,5 +1,5 @@
-// Coordinators with one fault each, which storms must find (PlantedFaultTest): what stands between the network and a
-// coordinator that is as it is.
+// Coordinators with one fault each, which fault tests must detect (PlantedFaultTest). A layer between the network and
+// an unchanged coordinator adds the fault.
 #pragma once
 
 #include <map>
@@ -19,11 +19,11 @@ namespace rivulet::testing {
 
 enum class Planted : uint8_t {
   kNothing,
-  kAcceptsAgain,  // an update is acknowledged as often as it comes
-  kFoldsAgain,    // and is added to its version as often
-  kUnfenced,      // whatever update a client brings is that of the task which it has now
-  kLyingHistory,  // the coordinator's disk says of histories that they are synced, and
-  kLyingReports,  // the same of reports that are kept before they are acknowledged
+  kAcceptsAgain,  // acknowledges an update every time it arrives
+  kFoldsAgain,    // and adds it to its version every time
+  kUnfenced,      // accepts any update of a client for the client's present task
+  kLyingHistory,  // the coordinator's disk reports unsynced histories as synced
+  kLyingReports,  // the same for persisted reports
 };
 
 inline bool IsDuplicate(const ChunkWriter& writer) {
@@ -48,8 +48,8 @@ class AcceptsAgain final : public ForwardingCoordinator {
   }
 };
 
-// A mean that has no memory of whose updates it has. Where one comes once it is the mean, so that what rows say can be
-// summed by it too.
+// A mean that does not remember which updates it has. It is correct for updates that arrive once, so that it can also
+// verify the sums of rows.
 class ForgetfulMean final : public Aggregation {
  public:
   static constexpr const char* kRule = "forgetful_mean";
@@ -57,13 +57,13 @@ class ForgetfulMean final : public Aggregation {
   static StatusOr<std::unique_ptr<Aggregation>> Create(const AggregationSpec& spec) {
     AggregationSpec plain = spec;
     plain.rule = "mean";
-    plain.updates_per_version = 64 * spec.updates_per_version;  // room for what comes again
+    plain.updates_per_version = 64 * spec.updates_per_version;  // room for repeated updates
     RIVULET_ASSIGN_OR_RETURN(auto mean, Aggregation::Create(plain));
     return std::unique_ptr<Aggregation>(new ForgetfulMean(spec, std::move(mean)));
   }
   ~ForgetfulMean() override { Open().erase(this); }
 
-  // Of whoever has this task's update and is not finished.
+  // For an unfinished aggregation with this task's update.
   static void FoldAgain(const TaskId& task) {
     for (ForgetfulMean* const mean : Open()) mean->Repeat(task);
   }
@@ -120,7 +120,7 @@ class ForgetfulMean final : public Aggregation {
   int64_t repeated_ = 0;
 };
 
-// Wants plans whose rule is ForgetfulMean::kRule.
+// Needs plans with the rule ForgetfulMean::kRule.
 class FoldsAgain final : public ForwardingCoordinator {
  public:
   using ForwardingCoordinator::ForwardingCoordinator;
@@ -131,8 +131,8 @@ class FoldsAgain final : public ForwardingCoordinator {
   }
 };
 
-// Who has a lease is told by its name alone, and not by the task: what was trained for a lease that has lapsed counts
-// for the one that followed.
+// Identifies a lease by the client's name alone, not by the task. So work for an expired lease counts for the next
+// one.
 class Unfenced final : public ForwardingCoordinator {
  public:
   explicit Unfenced(Coordinator& coordinator) : ForwardingCoordinator(coordinator), coordinator_(coordinator) {}

@@ -1,5 +1,5 @@
-// What a power cut leaves of a file that is written in place: what it was at its last sync. Only what was changed since
-// is kept, page by page, so that a sync costs no copy of a file that has grown large.
+// The state of a file that is written in place, after a power failure: that of its last sync. Stores only pages changed
+// since then, so that a sync of a large file needs no copy.
 #pragma once
 
 #include <algorithm>
@@ -14,11 +14,11 @@ namespace rivulet::testing {
 
 class SyncedFile {
  public:
-  // Of the file as it is now: it is synced.
+  // Marks the present state of the file as synced.
   explicit SyncedFile(std::string path)
       : path_(std::move(path)), bytes_(static_cast<int64_t>(std::filesystem::file_size(path_))) {}
 
-  // These bytes are about to be written, or cut off.
+  // Call before these bytes are written or truncated.
   void BeforeChange(int64_t from, int64_t to) {
     std::ifstream file;
     for (int64_t page = from / kPageBytes; page * kPageBytes < std::min(to, bytes_); ++page) {
@@ -32,7 +32,7 @@ class SyncedFile {
     }
   }
 
-  // What was not synced is lost.
+  // Discards unsynced changes.
   void Restore() const {
     std::fstream file(path_, std::ios::binary | std::ios::in | std::ios::out);
     for (const auto& [page, bytes] : before_) {
@@ -47,7 +47,7 @@ class SyncedFile {
   static constexpr int64_t kPageBytes = 4096;
   std::string path_;
   int64_t bytes_;
-  std::map<int64_t, std::string> before_;  // by page, as it was
+  std::map<int64_t, std::string> before_;  // previous contents by page
 };
 
 }  // namespace rivulet::testing

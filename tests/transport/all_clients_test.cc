@@ -1,4 +1,4 @@
-// The list of clients of a coordinator that may be false: it ends, and takes a bounded memory.
+// The client list of a possibly malicious coordinator: it is finite and takes bounded memory.
 #include "federated/transport/all_clients.h"
 
 #include "tests/testing/status_matchers.h"

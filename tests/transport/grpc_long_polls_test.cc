@@ -1,4 +1,4 @@
-// Polls that wait for work over a network: few calls, and no delay.
+// Long polls over a network: few calls, and no delay.
 #include <grpcpp/grpcpp.h>
 #include <sys/resource.h>
 

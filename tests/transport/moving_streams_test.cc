@@ -1,4 +1,4 @@
-// What an upload or a download may have in hand at a server whose disk, or whose peer, stands still, and how they end.
+// Limits on the data of an upload or download at a server whose disk or peer stalls, and the end of such streams.
 #include <algorithm>
 #include <atomic>
 #include <semaphore>

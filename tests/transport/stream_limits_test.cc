@@ -1,4 +1,4 @@
-// What streams may cost a server: peers that open them and say nothing, and names that open too many.
+// Limits on the cost of streams at a server: peers that open them and stay silent, and clients that open too many.
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// How long a client waits for a stream: for its turn as long as it takes, for what moves as long as it moves, and no
-// longer than its patience for what does not.
+// A client's waits for a stream: without limit for its turn, without limit while data moves, and no longer than its
+// patience if nothing moves.
 #include <chrono>
 #include <semaphore>
 #include <thread>

@@ -1,4 +1,4 @@
-// Transfers of a server whose places are few: how many are open at once, and who waits for whom.
+// Transfers of a server with few places: the number of open ones, and the queue of waiting ones.
 #include <algorithm>
 #include <atomic>
 #include <thread>

@@ -94,14 +94,14 @@ struct Record {
   uint32_t correlation;
 };
 
-// What CUPTI's own threads have brought so far.
+// Records delivered by CUPTI's own threads so far.
 struct Brought {
   std::mutex mutex;
   std::vector<Record> records;
   std::unordered_map<uint32_t, uint64_t> labels;  // by correlation
 };
 Brought& TheBrought() {
-  static Brought* brought = new Brought;  // CUPTI may bring a buffer while statics go
+  static Brought* brought = new Brought;  // CUPTI may deliver a buffer during static destruction
   return *brought;
 }
 
@@ -172,7 +172,7 @@ void CUPTIAPI Completed(CUcontext, uint32_t, uint8_t* buffer, size_t, size_t val
   std::free(buffer);
 }
 
-// Of this thread: whether a label lies on CUPTI's stack.
+// Per thread: whether a label is on CUPTI's stack.
 bool& Labelled() {
   thread_local bool labelled = false;
   return labelled;
@@ -199,7 +199,7 @@ int CuptiStart() {
 int CuptiStop(void* taker, RivuletGpuActivityTaker take) {
   const Cupti& cupti = TheCupti();
   if (!cupti.missing.empty()) return RIVULET_GPU_NOT_THERE;
-  // Nothing runs any more, so what is forced out of buffers that are not full is whole.
+  // No work is running, so records flushed from partly filled buffers are complete.
   const int flushed = Told(cupti.flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED));
   for (const CUpti_ActivityKind kind : kKinds) cupti.disable(kind);
   Brought& brought = TheBrought();

@@ -92,7 +92,7 @@ int NcclSumDestroy(void* sum) {
   return first;
 }
 
-// Unsigned, so that what wraps around does so by definition.
+// Unsigned, so that wrap-around is defined.
 int NcclSumAdd(void* sum, void* const* streams, void* const* numbers, size_t count, int32_t bytes) {
   const Nccl& nccl = TheNccl();
   const Communicators& communicators = *static_cast<Communicators*>(sum);
@@ -103,7 +103,7 @@ int NcclSumAdd(void* sum, void* const* streams, void* const* numbers, size_t cou
     first = Told(nccl.reduce(numbers[device], numbers[device], count, type, ncclSum, 0, communicators[device],
                              static_cast<cudaStream_t>(streams[device])));
   }
-  const int ended = Told(nccl.group_end());  // in any case: a group that was begun would take in what others ask for
+  const int ended = Told(nccl.group_end());  // always: an open group would include later calls
   return first != 0 ? first : ended;
 }
 

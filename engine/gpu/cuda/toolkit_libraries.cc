@@ -10,7 +10,7 @@
 namespace rivulet::gpu {
 namespace {
 
-// Of those whose functions this library was built to call (engine/kernels/cuda_libraries).
+// Only libraries whose functions this library was built to call (engine/kernels/cuda_libraries).
 #ifdef RIVULET_CUBLASLT
 constexpr bool kCallsCublasLt = true;
 #else

@@ -153,7 +153,7 @@ Status Shift(ExportContext& n, const char* direction) {
 RIVULET_ONNX_EXPORT("LeftShift", [](ExportContext& n) { return Shift(n, "LEFT"); });
 RIVULET_ONNX_EXPORT("RightShift", [](ExportContext& n) { return Shift(n, "RIGHT"); });
 
-// 0 where x is, whatever y is.
+// 0 where x is 0, whatever y is.
 Value ZeroAware(const ExportContext& n, const Value& x, const Value& product) {
   const Value zero = n.Scalar(n.dtype(0), 0);
   return n.Op("Where", {n.Op("Equal", {x, zero}), zero, product});

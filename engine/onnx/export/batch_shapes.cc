@@ -49,7 +49,7 @@ StatusOr<std::map<std::pair<const Node*, int>, Shape>> ShapesFor(const Graph& gr
 BatchShapes::BatchShapes(const Graph& graph, const std::vector<const Node*>& placeholders,
                          const std::vector<Output>& outputs) {
   auto one = ShapesFor(graph, placeholders, outputs, kOneBatch);
-  if (!one.ok()) return;  // shapes stay what the graph says
+  if (!one.ok()) return;  // shapes stay those of the graph
   auto other = ShapesFor(graph, placeholders, outputs, kOtherBatch);
   if (!other.ok()) return;
   of_one_ = *std::move(one);

@@ -75,7 +75,7 @@ Status FusedConv2DMaxPool(ExportContext& n) {
 }
 RIVULET_ONNX_EXPORT("_FusedConv2DMaxPool", FusedConv2DMaxPool);
 
-// A group for each channel, whose `multiplier` results stand together in both.
+// There is one group per channel; its `multiplier` results are adjacent in both.
 Status Depthwise(ExportContext& n) {
   RIVULET_ASSIGN_OR_RETURN(const Shape filter, n.KnownShape(1));
   RIVULET_ASSIGN_OR_RETURN(const ImageWindow window, ConvolutionWindow(n.node().attrs(), n.shape(0), filter));

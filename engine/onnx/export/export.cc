@@ -115,7 +115,7 @@ StatusOr<OnnxFile> ExportOnnx(const Graph& graph, const ExportOptions& options) 
 
 namespace {
 
-// A file that nobody could load is found before it is there.
+// Errors that would make the file unusable are found before it is written.
 Status CheckLoads(const OnnxFile& file, const std::string& path) {
   ImportOptions options;
   options.folder = FolderOf(path);

@@ -198,7 +198,7 @@ Status ExportContext::RefuseOutput(int port, std::string_view what) const {
   return Unimplemented("its output {}, {}, is used, which no operator of ONNX's gives", port, what);
 }
 
-// A bias that is added to a product is an input of the product in ONNX. Only where nobody else sees the sum without it.
+// A bias added to a product is an input of the product in ONNX, if nothing else uses the sum without it.
 bool ExportContext::AddBias(int i, const Value& bias) {
   const Output x = node_.input(i);
   if (!exporter_.IsUsedOnce(x)) return false;
@@ -214,8 +214,8 @@ bool ExportContext::AddBias(int i, const Value& bias) {
   return true;
 }
 
-// Elementwise operators work in whatever order their input lies, so they let it through; turning it back for each would
-// put a Transpose on both sides of every activation.
+// Elementwise operators work in any layout, so they keep that of their input. Restoring the layout for each would put a
+// Transpose on both sides of every activation.
 Status Elementwise(ExportContext& n, const std::function<Value(const Value& x)>& emit) {
   if (n.lies_channels_first(0)) {
     n.set_output_channels_first(0, emit(n.channels_first(0)));

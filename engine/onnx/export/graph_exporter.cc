@@ -19,8 +19,8 @@ const BatchShapes& Exporter::shapes() {
   return *shapes_;
 }
 
-// What follows from constants alone is written as its value: ONNX's readers fold little, and sizes that gradients and
-// layers compute would be nodes that every run repeats.
+// Values that follow from constants alone are exported as constants. ONNX's readers fold little, and sizes computed by
+// gradients and layers would be nodes in every run.
 Status Exporter::FindNodes() {
   std::vector<Node*> roots;
   for (const std::string& name : options_.outputs) {
@@ -79,7 +79,7 @@ Status Exporter::Run() {
     RIVULET_RETURN_IF_ERROR(status_);
     const std::string& wanted = options_.outputs[i];
     const bool shared = !given.insert(value).second;
-    if (shared || !writer_.IsMade(value)) {  // an input, a weight, another output: it gets a name of its own
+    if (shared || !writer_.IsMade(value)) {  // an input, a weight, another output: it gets a separate name
       if (value == wanted)
         return InvalidArgument("the output '{}' is an input of the graph, so there is nothing to export", wanted);
       value = writer_.Emit(wanted, "Identity", {value}, 1, {})[0];
@@ -161,14 +161,14 @@ void Exporter::Set(Output x, Order order, const Value& value) {
 }
 
 void Exporter::Forward(Output to, Output from) {
-  // Weights are made where somebody asks for them, as that one wants them.
+  // Weights are created at their first use, in the requested layout.
   if (VariableOf(to) != nullptr) return;
   if (IsConstant(from.node) || VariableOf(from) != nullptr) Plain(from);
   At(to) = At(from);
 }
 
-// A tensor may exist in several forms: as the graph has it, channels first, or wider integers. Each is made when
-// somebody asks for it and kept, so a chain of ONNX's image operators never turns back and forth.
+// A tensor may exist in several forms: in the graph's layout, channels first, or as wider integers. Each is created on
+// request and kept, so that a chain of ONNX's image operators needs no transposes in between.
 Value Exporter::Plain(Output x) {
   if (!status_.ok()) return "";
   Slot& slot = At(x);
@@ -232,8 +232,8 @@ Value Exporter::Int64s(Output x) {
   return At(x).int64s = value;
 }
 
-// A weight is one initializer, in the order that its first user wants, for most have one. A second user who wants
-// another order gets it by nodes.
+// A weight is one initializer in the layout of its first use, as most have only one. Further layouts are computed by
+// nodes.
 Value Exporter::Arranged(Output x, const std::vector<int64_t>& perm, const std::vector<int64_t>& dims,
                          const std::vector<int64_t>& split) {
   if (!status_.ok()) return "";

@@ -158,7 +158,7 @@ void ModelWriter::Rename(const Value& from, const Value& to, size_t first_node) 
 
 namespace {
 
-// Operators whose outputs beyond the first may be left out. All others have as many as they make.
+// Operators whose outputs beyond the first may be omitted. All others have a fixed number.
 bool HasOptionalOutputs(std::string_view op) {
   static constexpr std::string_view kOps[] = {"LSTM",
                                               "GRU",

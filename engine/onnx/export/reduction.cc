@@ -9,7 +9,7 @@ namespace {
 Status Reduce(ExportContext& n, const char* op) {
   const bool keep = n.attr<bool>("keep_dims");
   const DType dtype = n.dtype(0);
-  // Types that ONNX's reductions have not; what wraps around in 32 bits wraps in fewer.
+  // Types that ONNX's reductions lack; a result that wraps around in 32 bits also wraps in fewer.
   const bool narrow = dtype == DType::kBool || dtype == DType::kInt8 || dtype == DType::kUint8 ||
                       dtype == DType::kInt16 || dtype == DType::kUint16;
   AttrMap attrs = {{"keepdims", keep}, {"noop_with_empty_axes", true}};

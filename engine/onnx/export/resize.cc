@@ -14,7 +14,7 @@ Status Resize(ExportContext& n) {
                    {"coordinate_transformation_mode", std::string(corners ? "align_corners"
                                                                   : half  ? "half_pixel"
                                                                           : "asymmetric")}};
-  // The engine, as TensorFlow, takes the pixel whose centre the half-pixel coordinate falls on.
+  // Like TensorFlow, the engine selects the pixel whose centre is at the half-pixel coordinate.
   if (nearest) attrs["nearest_mode"] = std::string(corners || half ? "round_prefer_ceil" : "floor");
   Value x = n.channels_first(0);
   if (!nearest && n.dtype(0) != DType::kFloat32) x = n.Cast(x, DType::kFloat32);

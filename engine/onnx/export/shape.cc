@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();
 
-// The axis of channels, of images that lie channels first, is the second.
+// The channel axis is the second if images are stored channels first.
 int64_t AxisChannelsFirst(int64_t axis, int rank) { return axis == 0 ? 0 : axis == rank - 1 ? 1 : axis + 1; }
 
 Status SameValue(ExportContext& n) {
@@ -22,7 +22,7 @@ RIVULET_ONNX_EXPORT("StopGradient", SameValue);
 RIVULET_ONNX_EXPORT("PreventGradient", SameValue);
 RIVULET_ONNX_EXPORT("Snapshot", SameValue);
 RIVULET_ONNX_EXPORT("EnsureShape", SameValue);
-RIVULET_ONNX_EXPORT("Print", SameValue);                   // what it prints is not part of a model
+RIVULET_ONNX_EXPORT("Print", SameValue);                   // printing is not part of a model
 RIVULET_ONNX_EXPORT("PlaceholderWithDefault", SameValue);  // a model is run with the default
 
 RIVULET_ONNX_EXPORT("Shape", [](ExportContext& n) {
@@ -38,7 +38,7 @@ RIVULET_ONNX_EXPORT("Rank", [](ExportContext& n) {
   return absl::OkStatus();
 });
 
-// Sizes of 0 mean "as before" to ONNX unless it is told otherwise.
+// A size of 0 means "unchanged" in ONNX unless allowzero is set.
 RIVULET_ONNX_EXPORT("Reshape", [](ExportContext& n) {
   const auto sizes = n.IntsIfKnown(1);
   AttrMap attrs;

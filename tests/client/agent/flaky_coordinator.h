@@ -1,4 +1,4 @@
-// A coordinator whose connections break where a test says, and an agent that works for it.
+// A coordinator whose connections break as specified by a test, and an agent that works for it.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -19,8 +19,8 @@
 
 namespace rivulet::testing {
 
-// A coordinator of one client: gives out its tasks one after the other, then says that the run is over. Connections
-// break where a test says.
+// A coordinator with one client: it offers its tasks one after the other, then ends the run. Connections break as
+// specified by a test.
 class FlakyCoordinator : public CoordinatorApi {
  public:
   FlakyCoordinator() {
@@ -92,7 +92,7 @@ class FlakyCoordinator : public CoordinatorApi {
       fail_errors_.pop_front();
       return error;
     }
-    EXPECT_EQ(failure.sentence, "");  // it stays here
+    EXPECT_EQ(failure.sentence, "");  // the sentence stays on this machine
     failures_.push_back(SentenceOf(failure));
     EXPECT_EQ(failure.task, NextTask());
     --tasks_;
@@ -102,7 +102,7 @@ class FlakyCoordinator : public CoordinatorApi {
   TaskId NextTask() const {
     return named_ ? fmt::format("run-r{}-a1-site-1-0", tasks_) : fmt::format("task-{}", tasks_);
   }
-  bool named_ = false;  // as a coordinator names tasks
+  bool named_ = false;  // with the task names of a coordinator
   bool over_failed_ = false;
   std::vector<TaskOutcome> outcomes_;
   std::string next_run_;  // served once the first task is done
@@ -116,7 +116,7 @@ class FlakyCoordinator : public CoordinatorApi {
   std::map<Digest, std::vector<int64_t>> fetch_offsets_;
   int submits_ = 0;
   bool answer_lost_ = false;
-  int lost_ = 0;  // so often the model is not there
+  int lost_ = 0;  // number of times that the model is missing
   std::optional<SubmitResult> decided_;
   std::string staged_;
   TaskId submitted_task_;

@@ -1,4 +1,4 @@
-// Finished work on disk: who dies between a training and its acknowledgement, and after that.
+// Finished work on disk: deaths between training and acknowledgement, and after the acknowledgement.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>

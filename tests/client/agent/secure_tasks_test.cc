@@ -1,4 +1,4 @@
-// Tasks of secure sums while a call to the coordinator hangs: what needs no network does not wait for it.
+// Tasks of secure sums while a call to the coordinator hangs: work without network use does not wait for it.
 #include "client/agent/secure_tasks.h"
 
 #include <condition_variable>

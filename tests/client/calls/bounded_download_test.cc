@@ -1,5 +1,5 @@
-// Downloads from a coordinator that announces too much, sends more than it announced, or changes its word: each ends
-// within the bound that was known before it started.
+// Downloads from a coordinator that announces too much, sends more than announced, or changes its announcement. Each
+// ends within the bound that was known before it started.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

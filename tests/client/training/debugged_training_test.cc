@@ -1,4 +1,4 @@
-// A task under the debugger gives the update of the task without it.
+// A task under the debugger gives the same update as without it.
 #include "client/training/pass_programs.h"
 #include "client/training/trainer.h"
 #include "engine/debug/debugger.h"

@@ -1,4 +1,4 @@
-// The bounds of downloads hold for whatever an honest coordinator sends, and are not much more than that.
+// Bounds of downloads admit everything that an honest coordinator sends, and not much more.
 #include "federated/plan/download_bounds.h"
 
 #include <gtest/gtest.h>

@@ -6,7 +6,7 @@
 
 namespace rivulet::testing {
 
-// A disk on which only the first checkpoints of a process appear: what it finds that dies some steps later.
+// A disk on which only the first checkpoints of a process appear, as if it had died some steps later.
 class DyingFileSystem : public ForwardingFileSystem {
  public:
   explicit DyingFileSystem(int checkpoints) : left_(checkpoints) {}

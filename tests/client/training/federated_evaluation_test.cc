@@ -1,4 +1,4 @@
-// What clients measure of a version, against central evaluation of the same data.
+// Clients' measurements of a version agree with a central evaluation of the same data.
 #include <gmock/gmock.h>
 
 #include <cmath>

@@ -45,7 +45,7 @@ inline std::shared_ptr<const Plan> LocalPlan(const Scenario& scenario = LocalSce
   return *plan;
 }
 
-// Weights that are not zero: a fixed little pattern.
+// A fixed small pattern of nonzero weights.
 inline std::shared_ptr<const Model> PatternModel(const Plan& plan) {
   auto model = std::make_shared<Model>(plan.layout());
   int n = 0;
@@ -55,12 +55,12 @@ inline std::shared_ptr<const Model> PatternModel(const Plan& plan) {
   return model;
 }
 
-// A result that has outlived its trainer: the values of its only part, and no parts.
+// A result that outlives its trainer: the values of its only part.
 struct Trained : LocalResult {
   std::vector<float> delta;
 };
 
-// One task by a trainer; the lane's error is the call's.
+// Trains one task; returns the lane's error.
 inline StatusOr<Trained> TrainOne(Trainer& trainer, const Task& task, std::string_view client_id, const Model& base,
                                   const ExampleSource& examples, const CancellationToken& cancel = {},
                                   TrainingCheckpoint* checkpoint = nullptr) {

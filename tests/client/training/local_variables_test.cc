@@ -1,4 +1,4 @@
-// Variables of the segment "local": trained as any other, kept by their client, in no update and no version.
+// Variables of the segment "local": trained like others, kept by their client, in no update and no version.
 #include <gmock/gmock.h>
 
 #include "client/training/pass_programs.h"

@@ -1,4 +1,4 @@
-// What a plan's loops may cost on a client.
+// Limits on the cost of a plan's loops on a client.
 #include <chrono>
 #include <thread>
 

@@ -1,4 +1,4 @@
-// Passes with several instances of the model, with a loss of their own and without gradients, against loops by hand.
+// Passes with several model instances, with a separate loss and without gradients, compared with manual loops.
 #include <gmock/gmock.h>
 
 #include <array>

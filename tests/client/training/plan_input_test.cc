@@ -1,4 +1,4 @@
-// A plan that brings its own input pipeline: what it trains on, and what it may not do.
+// A plan with its own input pipeline: its training data, and operations that are refused.
 #include <gmock/gmock.h>
 
 #include <filesystem>

@@ -1,5 +1,5 @@
-// Large memory that a trainer gives back between tasks: results stay as long as they are promised, and no bit depends
-// on it.
+// Large memory that a trainer releases between tasks: results stay valid as long as promised, and no bit depends on the
+// release.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// What a training step promises, whatever the preset: no allocation, no lock, the memory that was planned; and that its
-// program is soon compiled.
+// Guarantees of a training step for every preset: no allocation, no lock, the planned memory, and a short
+// compilation.
 #include <gtest/gtest.h>
 
 #include <chrono>

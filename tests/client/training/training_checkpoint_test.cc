@@ -1,5 +1,5 @@
-// A training that is interrupted goes on where its process died, to the bits of one that was not: after any step, of
-// any pass, with whatever is kept beside the parameters.
+// An interrupted training resumes at its checkpoint with the bits of an uninterrupted one: after any step of any pass,
+// and with all state besides the parameters.
 #include "client/training/training_checkpoint.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
-// What an update goes through before it leaves its client: in which order, and that it is left alone where nothing is
-// asked.
+// The processing steps of an update before it leaves the client, and their order; without configured steps it is
+// unchanged.
 #include "client/training/update_pipeline.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
-// Models written as ONNX: read again by our importer they give the same results, run by onnxruntime too (where a Python
-// has it).
+// Exported ONNX models: imported again they give the same results, and also with onnxruntime (if a Python has
+// it).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

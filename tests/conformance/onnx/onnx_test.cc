@@ -1,5 +1,5 @@
-// ONNX's own cases, through the function that `rivulet model check` calls: small ones that stand beside this file
-// (make_cases.py made them with onnxruntime's values), and those of the data folder.
+// ONNX's test cases, run by the function behind `rivulet model check`: small ones beside this file (made by
+// make_cases.py with onnxruntime's values), and those of the data folder.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

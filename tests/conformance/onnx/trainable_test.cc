@@ -1,4 +1,4 @@
-// Imported models in training: as the presets that they were written from, and as PyTorch wrote them.
+// Training of imported models: those exported from presets, and those written by PyTorch.
 #include "engine/onnx/trainable.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// A column stated once: what derives from its list.
+// Code derived from the list in which each column is declared once.
 #include "coordinator/history/columns.h"
 
 #include <unistd.h>

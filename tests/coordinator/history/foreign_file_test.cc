@@ -1,4 +1,4 @@
-// A history that anybody may have made: its tables are read, and nothing that it defines is run.
+// A history from an untrusted source: its tables are read, and nothing that it defines is executed.
 #include <sqlite3.h>
 
 #include <filesystem>

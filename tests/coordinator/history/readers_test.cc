@@ -1,4 +1,4 @@
-// What others may do with the file while runs begin and write, and what becomes of a full disk.
+// Other readers of the file while runs begin and write, and a full disk.
 #include <sqlite3.h>
 #include <sys/resource.h>
 #include <sys/stat.h>

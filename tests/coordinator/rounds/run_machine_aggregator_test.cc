@@ -1,4 +1,4 @@
-// Aggregators and the run machine: the clients of an aggregator, repeated offers, and tasks that it no longer has.
+// Aggregators and the run machine: an aggregator's clients, repeated offers, and tasks that it has lost.
 #include <algorithm>
 
 #include "coordinator/rounds/run_machine.h"

@@ -1,4 +1,4 @@
-// Rounds on the clock of a fleet: who is asked, who is late, who is lost, and when the version is made.
+// Rounds on a fleet's clock: selection, late and lost clients, and the time of the version.
 #include <map>
 #include <set>
 

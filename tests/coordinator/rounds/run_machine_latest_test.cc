@@ -1,4 +1,4 @@
-// Versions that are made while others train on: leases that outlive versions, and what a restart finds of them.
+// Versions made while other clients train: leases that outlive versions, and their state after a restart.
 #include <algorithm>
 #include <map>
 #include <random>

@@ -1,4 +1,4 @@
-// Clients and sites that fall silent with a task in their hands.
+// Clients and sites that fall silent during a task.
 #include "coordinator/rounds/run_machine.h"
 #include "tests/testing/status_matchers.h"
 

@@ -1,4 +1,4 @@
-// What an operator does to a run: pause, resume, the end after the open round, the end at once, a client sent away.
+// Operators' commands to a run: pause, resume, end after the open round, end at once, and removal of a client.
 #include <algorithm>
 
 #include "coordinator/rounds/run_machine.h"

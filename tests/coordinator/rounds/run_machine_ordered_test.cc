@@ -1,5 +1,5 @@
-// Arrivals by a virtual clock: who is in a version is a function of the draws, the lengths of tasks and the failures,
-// of whoever works on them, in whatever order.
+// Arrivals by a virtual clock: the clients in a version depend only on draws, task durations and failures, not on the
+// worker or the order.
 #include <algorithm>
 #include <map>
 #include <random>

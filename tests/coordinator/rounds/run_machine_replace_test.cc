@@ -1,4 +1,4 @@
-// Clients that are refused, fail or leave, and who is asked instead.
+// Clients that are refused, fail or leave, and their replacements.
 #include <random>
 
 #include "coordinator/rounds/run_machine.h"

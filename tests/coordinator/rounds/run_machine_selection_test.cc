@@ -1,4 +1,4 @@
-// Who is drawn by what earlier versions tell, and who may not be drawn in a round.
+// Selection based on results of earlier versions, and clients excluded from a round.
 #include "coordinator/rounds/run_machine.h"
 #include "federated/privacy/sum_noise.h"
 #include "tests/testing/status_matchers.h"

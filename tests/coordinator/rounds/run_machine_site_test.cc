@@ -1,4 +1,4 @@
-// Sites of many names against the run machine: what they are given, what they hold, and when it is asked for.
+// Sites of many clients and the run machine: their tasks, their partial sums, and the requests for these.
 #include <random>
 
 #include "coordinator/rounds/run_machine.h"

@@ -1,4 +1,4 @@
-// Tasks of several steps, with a barrier behind each but the last.
+// Tasks of several steps, with a barrier after each but the last.
 #include <algorithm>
 #include <functional>
 

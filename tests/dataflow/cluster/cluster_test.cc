@@ -1,4 +1,4 @@
-// Sessions over real processes: the bits of one process, and what happens when a task is gone.
+// Sessions over real processes: they give the bits of one process, and report tasks that are gone.
 #include <atomic>
 #include <chrono>
 #include <set>

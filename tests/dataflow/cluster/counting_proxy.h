@@ -1,4 +1,4 @@
-// A proxy of one TCP address that counts the bytes that pass.
+// A proxy of one TCP address that counts the bytes it forwards.
 #pragma once
 
 #include <arpa/inet.h>
@@ -15,7 +15,7 @@
 
 namespace rivulet::testing {
 
-// Of a port of this machine. Each connection has a thread for either direction; all end with the proxy.
+// For a local port. Each connection has a thread per direction; all end with the proxy.
 class CountingProxy {
  public:
   explicit CountingProxy(int target_port) : target_port_(target_port), listener_(Socket()) {

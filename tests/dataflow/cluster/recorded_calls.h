@@ -25,7 +25,7 @@ struct RecordedCall {
   std::string response, error;
 };
 
-// In the order in which they began.
+// Returns the calls in the order of their starts.
 inline std::vector<RecordedCall> ReadRecordedCalls(const std::string& name) {
   const auto file = FileSystem::Default().ReadAll(std::string(RIVULET_CLUSTER_TESTS) + "/recordings/" + name);
   EXPECT_OK(file);
@@ -66,7 +66,7 @@ Message Parsed(const std::string& bytes) {
   return message;
 }
 
-// "" where they are equal: integers and texts to the bit, floats to 1e-6.
+// Returns "" if they are equal: integers and texts to the bit, floats to 1e-6.
 inline std::string Difference(const proto::TensorProto& got, const proto::TensorProto& expected) {
   size_t repeated = kMostRepeatedBytes;
   const StatusOr<Tensor> a = TensorFrom(got, repeated), b = TensorFrom(expected, repeated);
@@ -88,7 +88,7 @@ inline std::string Difference(const proto::TensorProto& got, const proto::Tensor
   return a->bytes() == b->bytes() && std::memcmp(a->data(), b->data(), a->bytes()) == 0 ? "" : "other bits";
 }
 
-// The same, of tensors whose names are equal but for the incarnations of devices.
+// The same for tensor names, ignoring the devices' incarnations.
 inline std::string TensorNameOf(const std::string& name) {
   const auto key = RendezvousKey::Parse(name);
   return key.ok() ? key->tensor_name : name;

@@ -1,4 +1,4 @@
-// Tasks of a cluster as processes of their own: this test program again, told to serve.
+// Tasks of a cluster as separate processes: this test program, started as a server.
 #pragma once
 
 #include <arpa/inet.h>
@@ -22,8 +22,8 @@
 
 namespace rivulet::testing {
 
-// Ports of this machine that nobody else is given: sockets stay bound to them, and do not listen. Servers that reuse
-// addresses, as gRPC's do, listen beside them, and again after a restart.
+// Local ports reserved for the tests: sockets stay bound to them, and do not listen. Servers that reuse addresses, like
+// gRPC's, can listen on them, also after a restart.
 class ReservedPorts {
  public:
   explicit ReservedPorts(int count) {
@@ -65,7 +65,7 @@ class TaskProcess {
   TaskProcess(const TaskProcess&) = delete;
   TaskProcess& operator=(const TaskProcess&) = delete;
 
-  // `die_at` names a call of another process, and the process ends there as if by SIGKILL: "RunGraph:2" as the second
+  // `die_at` names a call from another process; the process then ends as if by SIGKILL: "RunGraph:2" when the second
   // call arrives, "RunGraph:2:answer" before its answer.
   void Start(const std::string& die_at = "") {
     const std::string filter = std::string("--gtest_filter=") + kServe;
@@ -96,7 +96,7 @@ class TaskProcess {
         << "task " << task_ << " had ended by itself, with wait status " << status;
     pid_ = 0;
   }
-  // Whether it ends by SIGKILL before `timeout` is over; then it may be started again.
+  // Returns true if it ends by SIGKILL within `timeout`; then it may be started again.
   bool DiesWithin(std::chrono::milliseconds timeout) {
     if (pid_ == 0) return true;
     const auto until = std::chrono::steady_clock::now() + timeout;
@@ -109,7 +109,7 @@ class TaskProcess {
     pid_ = 0;
     return true;
   }
-  // As a machine that hangs: connections stay, and nothing answers.
+  // Simulates a machine that hangs: connections stay open without answers.
   void Freeze() {
     kill(pid_, SIGSTOP);
     waitpid(pid_, nullptr, WUNTRACED);  // until all of its threads have stopped

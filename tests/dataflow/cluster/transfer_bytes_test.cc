@@ -1,4 +1,4 @@
-// Bytes between two tasks, counted where they pass.
+// Bytes between two tasks, counted by a proxy between them.
 #include "dataflow/cluster/task_server.h"
 #include "dataflow/session/session.h"
 #include "tests/dataflow/cluster/counting_proxy.h"

@@ -59,7 +59,7 @@ inline StatusOr<std::vector<Tensor>> RunPartialStep(MasterSession& session, cons
   return answer.Get();
 }
 
-// "/job:worker/replica:0/task:0" and on.
+// Tasks "/job:worker/replica:0/task:0" and so on.
 class Tasks {
  public:
   explicit Tasks(int count, GraphWorkerOptions options = {}) {
@@ -75,7 +75,7 @@ class Tasks {
       workers_[options.task] = *std::move(worker);
     }
   }
-  // What waits in them refers to them.
+  // Pending waits refer to the tasks.
   ~Tasks() {
     std::map<std::string, std::shared_ptr<GraphWorker>> gone;
     const std::lock_guard<std::mutex> lock(mutex_);

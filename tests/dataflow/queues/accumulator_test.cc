@@ -1,4 +1,4 @@
-// Accumulators of gradients: TensorFlow's results for the same operations, and which takes wait for what.
+// Accumulators of gradients: TensorFlow's results for the same operations, and the takes that must wait.
 #include "dataflow/queues/accumulator.h"
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// Waits of a table: whoever takes a waiter out answers it, once, and nothing stays registered at the token.
+// Waits of a table: the remover of a waiter answers it, once, and no registration stays at the token.
 #include "dataflow/resources/cancellable_wait.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Runs of several parts: what lies between asynchronous ops, in which order, and how it ends.
+// Runs of several parts: the parts between asynchronous ops, their order, and the end of the run.
 #include <thread>
 
 #include "dataflow/session/session.h"

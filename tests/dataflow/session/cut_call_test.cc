@@ -1,4 +1,4 @@
-// Functions within which a size follows from values: sessions cut them, programs refuse them.
+// Functions with a size that depends on values: sessions cut them, programs refuse them.
 #include "dataflow/session/session.h"
 #include "engine/compile/compile.h"
 #include "engine/gradients/gradients.h"

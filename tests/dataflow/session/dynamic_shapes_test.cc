@@ -1,4 +1,4 @@
-// Ops of which a size follows from values: sessions cut a run at them, programs refuse them.
+// Ops with a size that depends on values: sessions cut a run at them, programs refuse them.
 #include "dataflow/session/session.h"
 #include "engine/compile/compile.h"
 #include "engine/gradients/gradients.h"

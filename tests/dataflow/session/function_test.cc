@@ -1,4 +1,4 @@
-// Functions in sessions: what they do to variables, what they draw, and how loops end.
+// Functions in sessions: their effects on variables, their random draws, and the end of loops.
 #include "dataflow/session/session.h"
 #include "engine/graph/function_builder.h"
 #include "engine/graph/scope.h"

@@ -1,4 +1,4 @@
-// Stacks of lists whose length follows from values: sessions cut a run at them, programs refuse them.
+// Stacks of lists whose length depends on values: sessions cut a run at them, programs refuse them.
 #include "dataflow/session/session.h"
 #include "engine/compile/compile.h"
 #include "engine/graph/function_builder.h"

@@ -1,4 +1,4 @@
-// docs/reference/session_options.md, from the rules of session_options.h and TensorFlow's messages.
+// Makes docs/reference/session_options.md from the rules of session_options.h and TensorFlow's messages.
 #pragma once
 
 #include <string>

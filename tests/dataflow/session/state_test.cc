@@ -1,4 +1,4 @@
-// What outlives a run: variables in containers, shared and isolated; graphs that grow; memory that has a limit.
+// State that outlives a run: variables in containers, shared and isolated; growing graphs; limited memory.
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>

@@ -1,4 +1,4 @@
-// How many processors a process may use, and which control groups say so.
+// The number of processors that a process may use, and limits by control groups.
 #include "engine/base/available_cores.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Trigonometric functions of our own against the C library's in long double.
+// Rivulet's trigonometric functions compared with the C library's in long double.
 #include "engine/base/trigonometry.h"
 
 #include <gtest/gtest.h>

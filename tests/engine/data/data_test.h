@@ -1,4 +1,4 @@
-// What the tests of this folder share: a folder of their own, and files of records made by hand.
+// Helpers shared by this folder's tests: a temporary folder, and hand-made record files.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -24,7 +24,7 @@ inline std::string Frames(const std::vector<std::string>& records) {
   return out;
 }
 
-// `window` as zlib's deflateInit2: 31 for GZIP, 15 for ZLIB.
+// Packs `bytes`; `window` is that of zlib's deflateInit2: 31 for GZIP, 15 for ZLIB.
 inline std::string Pack(const std::string& bytes, int window) {
   z_stream zlib = {};
   deflateInit2(&zlib, 6, Z_DEFLATED, window, 8, Z_DEFAULT_STRATEGY);
@@ -39,7 +39,7 @@ inline std::string Pack(const std::string& bytes, int window) {
   return out;
 }
 
-// All records of a file, or the error.
+// Returns all records of a file, or the error.
 inline StatusOr<std::vector<std::string>> ReadRecords(const std::string& path, uint64_t bound = 0) {
   RIVULET_ASSIGN_OR_RETURN(const auto reader, RecordReader::Open(path, bound));
   std::vector<std::string> records;

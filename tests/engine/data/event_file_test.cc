@@ -1,4 +1,4 @@
-// Event files: what is written is what TensorBoard's loader expects, record by record.
+// Event files match the format that TensorBoard's loader expects, record by record.
 #include "engine/data/event_file.h"
 
 #include <filesystem>

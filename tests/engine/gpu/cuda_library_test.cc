@@ -1,4 +1,4 @@
-// Which library is opened for a GPU, and what is said of those that are none.
+// The library that is opened for a GPU, and the errors for invalid ones.
 #include "engine/gpu/cuda_library.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// The emulated device: barriers, streams that run when somebody waits, graphs, and what a device refuses.
+// The emulated device: barriers, lazy streams, graphs, and the errors of a device.
 #include <cstring>
 #include <string>
 #include <thread>

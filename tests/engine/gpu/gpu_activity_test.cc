@@ -1,4 +1,4 @@
-// Records of what a device did: the host's clock, labels, graphs, and one recording at a time.
+// Records of device activity: the host's clock, labels, graphs, and one recording at a time.
 #include "engine/gpu/gpu_activity.h"
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// Devices over the emulated back end: memory, streams, events and graphs, and what is said when something fails.
+// Devices on the emulated back end: memory, streams, events and graphs, and messages of failures.
 #include "engine/gpu/gpu_device.h"
 
 #include <vector>

@@ -1,4 +1,4 @@
-// How a device's memory is shared out.
+// Allocation of a device's memory.
 #include "engine/gpu/gpu_pool.h"
 
 #include <cstdlib>

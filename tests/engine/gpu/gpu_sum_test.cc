@@ -1,4 +1,4 @@
-// Sums over several devices, by the emulated back end's.
+// Sums over several devices, on the emulated back end.
 #include "engine/gpu/gpu_sum.h"
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What an error says about a node that cannot be built: the drawing under the sentence.
+// Errors about nodes that cannot be built: the drawing under the sentence.
 #include "engine/graph/node_error.h"
 
 #include <random>

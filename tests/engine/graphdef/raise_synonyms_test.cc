@@ -1,4 +1,4 @@
-// Ops of TensorFlow's under another name.
+// TensorFlow's ops that are synonyms of others.
 #include "engine/graphdef/raise_synonyms.h"
 
 #include <gmock/gmock.h>

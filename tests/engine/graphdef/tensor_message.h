@@ -1,4 +1,4 @@
-// A tensor as the bytes of a TensorProto, and back.
+// Conversion of a tensor to the bytes of a TensorProto, and back.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ inline std::string SerializeTensor(const Tensor& tensor) {
   return message.SerializeAsString();
 }
 
-// DATA_LOSS: no TensorProto; else as TensorFromProto.
+// DATA_LOSS: not a TensorProto; else as TensorFromProto.
 inline StatusOr<Tensor> ParseTensor(std::string_view bytes) {
   proto::TensorProto message;
   if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))

@@ -1,5 +1,5 @@
-// The files that TensorFlow wrote for tests (tests/engine/graphdef/tensorflow has the scripts): NAME.pb is a graph and
-// NAME.values.pb what TensorFlow computed with it, each value a Const node.
+// Files written by TensorFlow for tests (tests/engine/graphdef/tensorflow has the scripts): NAME.pb is a graph, and
+// NAME.values.pb has TensorFlow's results for it, each as a Const node.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ inline Graph ReadTensorFlowGraph(const std::string& name) {
   return *std::move(graph);
 }
 
-// The value of that name among `values`.
+// Returns the value with that name in `values`.
 inline const Tensor& ConstantNamed(const Graph& values, const std::string& name) {
   const Node* node = values.Find(name);
   RIVULET_CHECK(node != nullptr, "{}", name);

@@ -1,5 +1,5 @@
-// Gradients that TensorFlow itself wrote into its graphs (tensorflow/make_training_graphs.py): they run as they are,
-// and give TensorFlow's numbers.
+// Gradients that TensorFlow wrote into its graphs (tensorflow/make_training_graphs.py): they run unchanged, and give
+// TensorFlow's numbers.
 #include "dataflow/session/session.h"
 #include "engine/compile/compile.h"
 #include "engine/graphdef/graph_def.h"

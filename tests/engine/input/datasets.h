@@ -1,4 +1,4 @@
-// Dataset nodes in few words, and their elements.
+// Helpers that build dataset nodes concisely, and read their elements.
 #pragma once
 
 #include <memory>
@@ -21,7 +21,7 @@ inline AttrMap With(AttrMap attrs, AttrMap more) {
   return attrs;
 }
 
-// Builds in `scope`; int64 scalars are elements unless said otherwise.
+// Builds datasets in `scope`; elements are int64 scalars unless stated otherwise.
 struct Datasets {
   const Scope& scope;
   Output Int(int64_t value) const { return scope.Const(Tensor::Scalar<int64_t>(value)); }
@@ -47,7 +47,7 @@ struct Datasets {
   }
 };
 
-// A function of `arguments`, added to `graph`.
+// Adds a function of `arguments` to `graph`.
 template <typename Body>
 void AddFunction(Graph& graph, const std::string& name, std::vector<TensorSpec> arguments, const Body& body) {
   Graph inner;
@@ -62,7 +62,7 @@ void AddFunction(Graph& graph, const std::string& name, std::vector<TensorSpec> 
   ASSERT_OK(graph.AddFunction(function));
 }
 
-// All elements' first components: their int64 values, flat.
+// Returns the int64 values of all elements' first components, flattened.
 inline StatusOr<std::vector<std::vector<int64_t>>> Drain(const Pipeline& pipeline, const IteratorContext& context = {},
                                                          const CancellationToken& cancel = {}) {
   RIVULET_ASSIGN_OR_RETURN(const auto iterator, pipeline.MakeIterator(context));
@@ -82,7 +82,7 @@ inline std::shared_ptr<PipelineEnvironment> Environment(uint32_t seed = 1) {
   return environment;
 }
 
-// The elements of the data set that `build(datasets, graph)` makes, each flat.
+// Returns the elements of the dataset that `build(datasets, graph)` makes, each flattened.
 template <typename Build>
 StatusOr<std::vector<std::vector<int64_t>>> ElementsOfDataset(const Build& build, const IteratorContext& context = {},
                                                               uint32_t seed = 1) {
@@ -95,7 +95,7 @@ StatusOr<std::vector<std::vector<int64_t>>> ElementsOfDataset(const Build& build
   return Drain(*pipeline, context);
 }
 
-// Of scalars.
+// For scalar elements.
 inline std::vector<int64_t> Flat(const std::vector<std::vector<int64_t>>& elements) {
   std::vector<int64_t> flat;
   for (const auto& element : elements) flat.insert(flat.end(), element.begin(), element.end());

@@ -1,5 +1,5 @@
-// Input pipelines without a session: which elements come, in which order, and what is refused. Orders that seeds give
-// are TensorFlow's (2.21: tf.data and raw_ops with the arguments stated here).
+// Input pipelines without a session: the elements, their order, and errors. Orders determined by seeds are TensorFlow's
+// (2.21: tf.data and raw_ops with the arguments stated here).
 #include <numeric>
 
 #include "engine/base/draws.h"

@@ -1,4 +1,4 @@
-// Files that are larger, more or other than they look.
+// Files whose size, contents or kind differ from their appearance.
 #include <sys/resource.h>
 #include <unistd.h>
 

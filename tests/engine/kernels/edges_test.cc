@@ -1,4 +1,4 @@
-// What kernels do at the edges of what they take.
+// Kernels at the limits of their inputs.
 #include <gmock/gmock.h>
 
 #include "tests/engine/kernels/run_op.h"

@@ -1,4 +1,4 @@
-// Runs a check on every vector instruction set that Highway compiled for and this CPU has.
+// Runs a check on every vector instruction set that Highway was compiled for and this CPU supports.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Runs one op on given tensors through a compiled program, and random tensors to run it on.
+// Runs one op on given tensors through a compiled program, and makes random tensors for it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ struct OpRun {
   std::string implementation;
 };
 
-// Inputs that are `constants` become Const nodes, the others are fed. Feeds and fetches start `misalign` bytes after a
+// Inputs in `constants` become Const nodes; the others are fed. Feeds and fetches start `misalign` bytes after a
 // multiple of 64.
 inline StatusOr<OpRun> RunOp(const std::string& op, const std::vector<Tensor>& inputs, AttrMap attrs = {},
                              KernelPolicy policy = {}, std::vector<int> constants = {}, size_t misalign = 0) {
@@ -29,7 +29,7 @@ inline StatusOr<OpRun> RunOp(const std::string& op, const std::vector<Tensor>& i
   std::vector<AlignedBuffer> memory;
   std::vector<TensorView> feeds, fetches;
   const auto view = [&](const TensorSpec& spec) {
-    // Around each tensor lie bytes that are NaN to whoever reads them and must not change.
+    // Each tensor is surrounded by bytes that read as NaN and must not change.
     memory.emplace_back(static_cast<size_t>(spec.shape.elements()) * SizeOf(spec.dtype) + 128);
     std::memset(memory.back().data(), 0xFF, memory.back().size());
     return TensorView{memory.back().data() + misalign, spec.dtype, spec.shape};
@@ -83,7 +83,7 @@ inline StatusOr<OpRun> RunOp(const std::string& op, const std::vector<Tensor>& i
   return run;
 }
 
-// Uniform in [-1, 1), by Philox: the same on every run.
+// Uniform in [-1, 1), by Philox: the same in every run.
 template <typename T>
 Tensor RandomTensor(Shape shape, uint32_t seed) {
   Tensor tensor(kDTypeOf<T>, std::move(shape));
@@ -102,7 +102,7 @@ std::vector<double> AsDoubles(const Tensor& tensor) {
   return {values.begin(), values.end()};
 }
 
-// |actual - expected| <= tolerance everywhere; says where not.
+// Expects |actual - expected| <= tolerance everywhere; reports the first violation.
 template <typename T>
 void ExpectNear(const Tensor& actual, const std::vector<double>& expected, double tolerance, const std::string& what) {
   const std::span<const T> values = actual.flat<T>();

@@ -1,5 +1,5 @@
-// Functions of elements that follow each other, as one kernel: how many there are then, and that the bits are those of
-// one after the other.
+// Consecutive elementwise functions as one kernel: the number of kernels, and the same bits as with separate
+// kernels.
 #include <gtest/gtest.h>
 #include <time.h>
 

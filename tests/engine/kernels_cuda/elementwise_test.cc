@@ -1,4 +1,4 @@
-// Functions of elements, casts, choices.
+// Elementwise functions, casts and selects.
 #include <gtest/gtest.h>
 
 #include <limits>

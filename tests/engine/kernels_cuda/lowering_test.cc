@@ -1,4 +1,4 @@
-// What a device has no kernel for and is lowered to what it has: Einsum, convolutions of groups, NCHW images.
+// Ops without a device kernel that are lowered to others: Einsum, grouped convolutions, NCHW images.
 #include <gtest/gtest.h>
 
 #include "engine/compile/compile.h"

@@ -1,4 +1,4 @@
-// What only moves elements, and fills.
+// Ops that only move elements, and fills.
 #include <gtest/gtest.h>
 
 #include "tests/engine/kernels_cuda/op_case.h"

@@ -1,8 +1,8 @@
 // Runs one op's GPU kernel on the emulated device for several lanes, and the same op's CPU kernel for each of them.
 //
-// What CheckOnGpu holds of every case: each lane's results are the CPU's within the tolerance; they have the same bits
-// alone, among three and among five; lanes that do not take part are not written, and nothing is written beside any
-// tensor.
+// CheckOnGpu checks each case. Each lane's results are within the tolerance of the CPU's. They have the same bits
+// with one, three and five lanes. Lanes that do not take part are not written, and no bytes beside any tensor are
+// written.
 #pragma once
 
 #include <functional>
@@ -18,28 +18,28 @@ namespace rivulet::testing {
 
 struct OpCase {
   std::string op;
-  // The op's inputs, for one lane; of resources the variables' values.
+  // Makes the op's inputs for one lane; for resources, the variables' values.
   std::function<std::vector<Tensor>(uint32_t seed)> inputs;
   AttrMap attrs = {};
   std::vector<int> constants = {};  // inputs that are known when the kernel is prepared, the same for all lanes
   std::vector<int> variables = {};  // inputs that are resources, in ascending order
-  double tolerance = 0;             // of the difference, in units of max(1, |CPU's|); 0: the same bits, or both NaN
+  double tolerance = 0;             // largest difference, in units of max(1, |CPU's|); 0: the same bits, or both NaN
   bool draws = false;
-  // Outputs that nobody may rely on and are not compared.
+  // Outputs that are unspecified and not compared.
   std::vector<int> unspecified = {};
-  std::string name;  // beside the op, where there are several
+  std::string name;  // added to the op's name if it has several cases
   GpuOptions device = {};
 };
 
 void CheckOnGpu(const OpCase& op_case);
 
-// The error of preparing the GPU kernel.
+// Returns the error of preparing the GPU kernel.
 Status PrepareOnGpu(const OpCase& op_case);
 
-// [-1, 1), the same on every run.
+// Values in [-1, 1), the same in every run.
 Tensor Floats(Shape shape, uint32_t seed);
 Tensor Doubles(Shape shape, uint32_t seed);
-// The nearest that TF32 holds.
+// Rounds to the nearest TF32 values.
 Tensor RoundedToTf32(Tensor floats);
 // Whole numbers in [low, high).
 Tensor Integers(DType dtype, Shape shape, uint32_t seed, int64_t low, int64_t high);

@@ -1,4 +1,4 @@
-// docs/reference/gpu_ops.md: which ops have a kernel for GPUs, and of which types.
+// docs/reference/gpu_ops.md: the ops with a GPU kernel, and their types.
 #include <gtest/gtest.h>
 
 #include <array>

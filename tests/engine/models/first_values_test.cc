@@ -1,4 +1,4 @@
-// Models that begin with given values.
+// Models with given initial values.
 #include "engine/models/first_values.h"
 
 #include "dataflow/session/session.h"

@@ -1,4 +1,4 @@
-// Measures of language models: labels that count for nothing, and means over tokens whatever batch they are in.
+// Metrics of language models: labels that do not count, and means over tokens that do not depend on the batch.
 #include <algorithm>
 #include <cmath>
 #include <limits>

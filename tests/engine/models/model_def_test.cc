@@ -1,4 +1,4 @@
-// Models from graphs that someone else wrote.
+// Models from imported graphs.
 #include "engine/models/model_def.h"
 
 #include <cmath>

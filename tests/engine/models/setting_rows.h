@@ -1,4 +1,4 @@
-// Keys of layers and inputs as docs/reference/models.md has them.
+// Keys of layers and inputs in the format of docs/reference/models.md.
 #pragma once
 
 #include <span>
@@ -9,7 +9,7 @@
 
 namespace rivulet::testing {
 
-// A Markdown table.
+// Returns a Markdown table.
 inline std::string SettingRows(std::span<const Setting> keys) {
   std::string rows = "| key | type | default | meaning |\n|---|---|---|---|\n";
   for (const Setting& key : keys) {
@@ -19,7 +19,7 @@ inline std::string SettingRows(std::span<const Setting> keys) {
     const bool sizes = key.type == SettingType::kIntegers;
     std::string shown = "required";
     if (key.default_value.has_value()) {
-      // One for all axes is written as an integer.
+      // A value common to all axes is written as an integer.
       const auto* list = std::get_if<std::vector<int64_t>>(&*key.default_value);
       const SettingValue one = list != nullptr && !list->empty() ? SettingValue((*list)[0]) : *key.default_value;
       shown = fmt::format("`{}`", ToToml(one));

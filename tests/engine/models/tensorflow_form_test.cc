@@ -1,4 +1,4 @@
-// A graph in TensorFlow's ops alone computes what the graph of ours computes.
+// A graph converted to TensorFlow's ops computes the same as the original.
 #include "engine/models/tensorflow_form.h"
 
 #include "dataflow/session/session.h"

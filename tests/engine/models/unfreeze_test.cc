@@ -1,5 +1,5 @@
-// A graph that TensorFlow froze (tensorflow/make_frozen.py): it computes what TensorFlow computed, and unfrozen it does
-// so too and can be trained.
+// A graph frozen by TensorFlow (tensorflow/make_frozen.py): it gives TensorFlow's results, also after unfreezing, and
+// can then be trained.
 #include "engine/models/unfreeze.h"
 
 #include "dataflow/session/session.h"

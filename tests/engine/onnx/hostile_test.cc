@@ -1,4 +1,4 @@
-// Models that were damaged, or made to harm: an error or a result within bounds, never a crash.
+// Damaged and malicious models: they give an error or a result within bounds, and never a crash.
 #include <gtest/gtest.h>
 
 #include <filesystem>

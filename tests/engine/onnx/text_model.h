@@ -10,7 +10,7 @@
 
 namespace rivulet::testing {
 
-// A model of opset 17 whose graph is `graph` in protobuf's text format; `rest` stands beside it.
+// Returns a model of opset 17 with `graph` in protobuf's text format; `rest` has further fields of the model.
 inline onnx::proto::ModelProto TextModel(const std::string& graph,
                                          const std::string& rest = "opset_import { version: 17 }") {
   onnx::proto::ModelProto model;
@@ -19,7 +19,7 @@ inline onnx::proto::ModelProto TextModel(const std::string& graph,
   return model;
 }
 
-// `name: "x" type { … }` of a tensor of float32, for input { … } and output { … }.
+// Returns `name: "x" type { … }` for a float32 tensor, for input { … } and output { … }.
 inline std::string Floats(const std::string& name, std::initializer_list<int> dims) {
   std::string text = "name: '" + name + "' type { tensor_type { elem_type: 1 shape { ";
   for (int dim : dims) text += dim < 0 ? "dim { dim_param: 'n' } " : "dim { dim_value: " + std::to_string(dim) + " } ";

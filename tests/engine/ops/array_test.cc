@@ -1,5 +1,5 @@
-// Ops on arrays: gradients against finite differences for every attribute that changes the formula, and what is
-// refused: indices out of range, shapes that do not fit, sizes beyond reason.
+// Ops on arrays: gradients compared with finite differences for every attribute that changes the formula, and errors:
+// indices out of range, incompatible shapes, sizes beyond the limits.
 #include <gmock/gmock.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Nothing is half added: every registered op has all that an op needs.
+// Every registered op has all the parts that an op needs.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// What Print writes, and what an Assert says when it ends a run.
+// The output of Print, and the error of an Assert that ends a run.
 #include <gmock/gmock.h>
 
 #include "engine/graph/scope.h"

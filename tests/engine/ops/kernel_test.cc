@@ -1,5 +1,5 @@
-// What kernels do at the edges: values that no shape tells, empty tensors, NaN, wrap-around, the bits of random
-// numbers.
+// Kernels at the limits of their inputs: values unknown to shape functions, empty tensors, NaN, wrap-around, and the
+// bits of random numbers.
 #include <cmath>
 #include <limits>
 

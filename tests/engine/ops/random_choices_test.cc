@@ -1,5 +1,5 @@
-// Random integers, categories and shuffles: their distributions, that they are functions of stream and seed alone, and
-// what they refuse.
+// Random integers, categories and shuffles: their distributions, their dependence on stream and seed alone, and
+// errors.
 #include <gmock/gmock.h>
 
 #include <cmath>

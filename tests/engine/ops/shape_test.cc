@@ -1,4 +1,4 @@
-// Shape functions: what follows from partly known shapes, and each refusal with its sentence.
+// Shape functions: results for partly known shapes, and each error with its sentence.
 #include "engine/graph/scope.h"
 #include "engine/layers/dropout.h"
 #include "tests/testing/status_matchers.h"

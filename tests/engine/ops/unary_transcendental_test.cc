@@ -1,5 +1,5 @@
-// Exponentials and logarithms of floats: near enough to the true values, right at the edges, and the same bits whatever
-// instruction set runs them.
+// Exponentials and logarithms of floats: close to the true values, correct at the edges, and the same bits on all
+// instruction sets.
 #include <cmath>
 #include <limits>
 

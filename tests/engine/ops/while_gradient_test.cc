@@ -1,4 +1,4 @@
-// Gradients of loops: against finite differences, and of recurrent layers written as loops against the fused ops.
+// Gradients of loops: compared with finite differences, and for recurrent layers as loops with the fused ops.
 #include <cmath>
 
 #include "engine/gradients/gradients.h"

@@ -1,4 +1,4 @@
-// What happens between gradients and variables: clipping, masks, and every optimiser's slots.
+// Processing between gradients and variables: clipping, masks, and every optimiser's slots.
 #include "engine/optimizers/optimizer.h"
 
 #include <cmath>

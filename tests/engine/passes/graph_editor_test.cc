@@ -1,4 +1,4 @@
-// The order in which an editor gives a graph's nodes, against the definition of it.
+// The order in which an editor returns a graph's nodes, compared with its definition.
 #include "engine/passes/graph_editor.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// NCHW graphs on NHWC kernels: where the transposes go, and that no bit changes.
+// NCHW graphs on NHWC kernels: the positions of the transposes, and unchanged bits.
 #include <gmock/gmock.h>
 
 #include <cstring>

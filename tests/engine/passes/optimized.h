@@ -1,4 +1,4 @@
-// What passes leave of a graph, for tests that look at it.
+// Results of passes on a graph, for tests that inspect them.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace rivulet::testing {
 
-// Options under which `name` alone runs, of those that can be left out.
+// Options that disable all optional passes except `name`.
 inline CompileOptions Only(std::string_view name) {
   CompileOptions options;
   for (const Pass& pass : Passes())
@@ -28,7 +28,7 @@ inline int Count(const Graph& graph, std::string_view op) {
       std::count_if(graph.nodes().begin(), graph.nodes().end(), [&](const auto& node) { return node->type() == op; }));
 }
 
-// A graph in the making, its feeds and fetches.
+// A graph under construction, with its feeds and fetches.
 struct Build {
   Graph graph;
   Scope scope{graph};

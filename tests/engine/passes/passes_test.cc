@@ -1,4 +1,4 @@
-// What each pass does to a graph, and what it must not touch.
+// Each pass's changes to a graph, and the parts that it must not change.
 #include <gmock/gmock.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Training steps of every preset, with the passes that claim exactness and without them: the same bits.
+// Training steps of every preset have the same bits with and without the passes that claim exactness.
 #include <cstring>
 
 #include "dataflow/session/session.h"

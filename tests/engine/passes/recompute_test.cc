@@ -1,4 +1,4 @@
-// Memory budgets: what is computed again, that no bit changes, and what a program says that cannot fit.
+// Memory budgets: the recomputed values, unchanged bits, and the error of a program that cannot fit.
 #include <gmock/gmock.h>
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// Losses written by hand over softmax: what they become, and how near the values stay.
+// Hand-written losses over softmax: their replacements, and the differences in values.
 #include <gmock/gmock.h>
 
 #include <cmath>

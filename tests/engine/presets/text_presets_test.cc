@@ -1,4 +1,4 @@
-// The presets that read text: sizes, what padding counts for, and that they learn.
+// The presets for text: sizes, the treatment of padding, and learning.
 #include <cmath>
 
 #include "dataflow/session/session.h"

@@ -1,4 +1,4 @@
-// Profiles asked for from outside, here by threads of the same process.
+// Profiles requested from outside, here by threads of the same process.
 #include "engine/profile/profile_server.h"
 
 #include <thread>

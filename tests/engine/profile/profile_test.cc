@@ -1,4 +1,4 @@
-// Sums of recorded runs, the roofline they are held against, and the losses that follow.
+// Sums of recorded runs, the roofline for comparison, and the resulting losses.
 #include "engine/profile/profile.h"
 
 #include "tests/engine/program/runner.h"

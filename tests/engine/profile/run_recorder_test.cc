@@ -1,4 +1,4 @@
-// What a recorder keeps of a run, and what that becomes as StepStats.
+// A recorder's data about a run, and its conversion to StepStats.
 #include "engine/profile/run_recorder.h"
 
 #include "engine/profile/instruction_costs.h"

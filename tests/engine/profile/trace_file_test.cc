@@ -1,5 +1,5 @@
-// What a trace file holds, and that it is whole at every moment. tests/e2e/trace_event_format.py checks files of real
-// runs against the format's description.
+// The contents of a trace file, which must be valid at every moment. tests/e2e/trace_event_format.py checks files of
+// real runs against the format's description.
 #include "engine/profile/trace_file.h"
 
 #include <filesystem>

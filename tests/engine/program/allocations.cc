@@ -1,5 +1,5 @@
-// Replaces operator new of this test program. A file of its own: where the compiler sees both sides it takes new and
-// free for a mismatch.
+// Replaces operator new of this test program. It is a separate file: a compiler that sees both new and free would
+// report a mismatch.
 #include "tests/engine/program/allocations.h"
 
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-// Counts what this thread allocates with operator new.
+// Counts this thread's allocations with operator new.
 #pragma once
 
 #include <functional>

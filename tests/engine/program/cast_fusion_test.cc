@@ -1,4 +1,4 @@
-// Conversions inside the kernels that use what they make: the same numbers, and only where nobody else needs them.
+// Conversions fused into the kernels that use their results: the same numbers, and only without other uses.
 #include <gmock/gmock.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// What CompileProgram refuses, folds and leaves out, and what Instance::Run checks.
+// CompileProgram's errors, folding and pruning, and the checks of Instance::Run.
 #include "engine/compile/compile.h"
 
 #include <gmock/gmock.h>

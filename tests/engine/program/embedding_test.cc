@@ -1,5 +1,5 @@
-// Sparse gradients of an embedding: plain SGD and Adagrad touch only the rows looked up, with the bits of the dense
-// step; what wants a dense gradient gets one; a flat gradient of a federated step is fused into the rows it moves.
+// Sparse gradients of an embedding. Plain SGD and Adagrad change only the rows looked up, with the bits of the dense
+// step; consumers of a dense gradient get one; a flat gradient of a federated step is fused into its rows.
 #include <gmock/gmock.h>
 
 #include "engine/gradients/gradients.h"

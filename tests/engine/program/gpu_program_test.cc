@@ -1,4 +1,4 @@
-// Programs on a device, for several lanes at once: ops of the test's own, over the emulated back end.
+// Programs on a device for several lanes at once, with the test's own ops, on the emulated back end.
 #include "engine/program/gpu_program.h"
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// 16-bit floats on a device: every bit as the host has it.
+// 16-bit floats on a device have the same bits as on the host.
 #include <bit>
 #include <cmath>
 #include <cstring>

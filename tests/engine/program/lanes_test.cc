@@ -1,4 +1,4 @@
-// Lanes against the same program run once for each: the same bits, or a refusal.
+// Lanes have the same bits as separate runs of the same program, or are refused.
 #include "engine/program/lanes.h"
 
 #include <gmock/gmock.h>

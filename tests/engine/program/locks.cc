@@ -1,4 +1,4 @@
-// Replaces pthread_mutex_lock, which std::mutex calls, and hands on to the C library's.
+// Replaces pthread_mutex_lock, which std::mutex calls, and forwards to the C library's.
 #include "tests/engine/program/locks.h"
 
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-// What watches a run sees every instruction, in order, with its values, and can end it; the bits stay the same.
+// An observer sees every instruction, in order, with its values, and can end the run; the bits stay the same.
 #include "engine/program/run_observer.h"
 #include "tests/engine/program/runner.h"
 #include "tests/testing/status_matchers.h"

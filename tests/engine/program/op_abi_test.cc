@@ -1,4 +1,4 @@
-// Libraries of ops are built against these structures: whoever changes one raises RIVULET_OP_ABI and writes the new
+// Op libraries are compiled against these structures: a change of one must increase RIVULET_OP_ABI and record the new
 // sizes here.
 #include <gtest/gtest.h>
 

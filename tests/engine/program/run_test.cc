@@ -1,4 +1,4 @@
-// What a run costs and promises: no allocation, the same bits in every thread, streams of random numbers, cancellation.
+// Cost and guarantees of a run: no allocation, the same bits in every thread, random streams, cancellation.
 #include <gmock/gmock.h>
 
 #include <thread>

@@ -1,4 +1,4 @@
-// Compiles a graph for a signature and runs it with memory of its own.
+// Compiles a graph for a signature and runs it with its own memory.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -53,7 +53,7 @@ class Runner {
   }
 
   Status Run(const std::vector<Tensor>& inputs = {}, const CancellationToken& cancel = {}) {
-    // What a run leaves in the arena must not matter to the next.
+    // The contents of the arena must not affect the next run.
     if (arena.size() > 0) std::memset(arena.data(), 0xA5, arena.size());
     return instance->Run(bindings(inputs), cancel);
   }

@@ -1,4 +1,4 @@
-// Tensor lists: values that nothing changes, whatever is made of them, and memory that later runs use again.
+// Tensor lists: immutable values, and memory that later runs reuse.
 #include "engine/program/tensor_list.h"
 
 #include "tests/engine/program/allocations.h"

@@ -1,4 +1,4 @@
-// Updates inside the kernels that make gradients: the same bits as a separate update, and only where nobody could tell.
+// Updates fused into gradient kernels: the same bits as a separate update, and only where nothing else sees it.
 #include <gmock/gmock.h>
 
 #include "engine/gradients/gradients.h"

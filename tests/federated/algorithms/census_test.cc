@@ -1,4 +1,4 @@
-// Every algorithm of the registry: what it composes, what its page says, and a test for each of its options.
+// Every registered algorithm: its composition, its reference page, and a test for each of its options.
 #include <cstdlib>
 #include <fstream>
 #include <map>

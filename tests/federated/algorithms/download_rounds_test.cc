@@ -1,4 +1,4 @@
-// Rounds whose clients start from a model that travelled by a codec: three of them are what NumPy computes in float64
+// Rounds whose clients start from a model encoded by a codec: three of them equal NumPy's float64 results
 // (reference/local_training.py).
 #include "tests/federated/algorithms/pixel_rounds.h"
 

@@ -1,5 +1,5 @@
-// DP-FedAvg: its mean against NumPy in double, its limit that is a uniform mean, how much one client can do, and that
-// its noise is as large as it says.
+// DP-FedAvg: its mean compared with NumPy in double, its limit that is a uniform mean, the influence of one client, and
+// the size of its noise.
 #include "tests/federated/algorithms/reference/dp_fedavg.inc"
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// Top-k with error feedback: what a client sends over several rounds against NumPy in double, that nothing is lost but
-// only late, and what it cannot be put together with.
+// Top-k with error feedback: a client's uploads over several rounds compared with NumPy in double, values that are
+// delayed but not lost, and refused combinations.
 #include "client/training/update_pipeline.h"
 #include "federated/algorithms/algorithm.h"
 #include "federated/random/streams.h"

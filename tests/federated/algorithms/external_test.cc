@@ -1,4 +1,4 @@
-// A function outside of the program in place of the mean: what it is given, and what of its answer is refused.
+// An external function in place of the mean: its inputs, and the outputs that are refused.
 #include "federated/aggregation/external.h"
 
 #include <limits>

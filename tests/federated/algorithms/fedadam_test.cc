@@ -1,4 +1,4 @@
-// FedAdam against NumPy in double, its limit that is federated averaging, and what each option does.
+// FedAdam compared with NumPy in double, its limit that is federated averaging, and the effect of each option.
 #include "tests/federated/algorithms/reference/fedadam.inc"
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// FedAsync against NumPy in double, what lateness does by hand, and what it refuses.
+// FedAsync compared with NumPy in double, the effect of staleness by hand, and refused settings.
 #include "federated/aggregation/staleness.h"
 #include "tests/federated/aggregation_updates.h"
 #include "tests/federated/algorithms/pixel_rounds.h"

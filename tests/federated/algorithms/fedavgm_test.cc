@@ -1,4 +1,4 @@
-// FedAvgM: two rounds by hand, its limit, and what its option does.
+// FedAvgM: two rounds by hand, its limit, and the effect of its option.
 #include <cmath>
 
 #include "tests/federated/algorithms/pixel_rounds.h"

@@ -1,4 +1,4 @@
-// client.frozen: which variables stay where they are, and when.
+// client.frozen: the variables that are not trained, and in which rounds.
 #include "federated/plan/frozen_rounds.h"
 
 #include "tests/federated/algorithms/pixel_rounds.h"

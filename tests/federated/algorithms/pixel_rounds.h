@@ -1,5 +1,5 @@
-// Whole rounds of an algorithm over the four-pixel model (tests/testing/four_pixels.h), without files or messages: what
-// references in NumPy are compared with. Three clients of 5, 3 and 4 examples, two of whom take part in a round: 0 and
+// Whole rounds of an algorithm on the four-pixel model (tests/testing/four_pixels.h), without files or messages, for
+// comparison with NumPy references. Three clients have 5, 3 and 4 examples. Two of them take part in each round: 0 and
 // 1, then 1 and 2, then 0 and 2.
 #pragma once
 
@@ -32,8 +32,8 @@ inline constexpr int kPixelCohorts[][2] = {{0, 1}, {1, 2}, {0, 2}};
 struct PixelRounds {
   std::shared_ptr<const Plan> plan;
   ServerState server;
-  std::map<int, std::string> kept;    // by client: what it keeps, as the last result gave it
-  std::map<int, Scalars> declared;    // by client: of its last task
+  std::map<int, std::string> kept;    // by client: its state from the last result
+  std::map<int, Scalars> declared;    // by client: from its last task
   std::vector<std::string> versions;  // the digest of each round's model
 };
 
@@ -47,7 +47,7 @@ inline Scenario PixelScenario(const std::string& algorithm) {
   return scenario;
 }
 
-// What a flat begins as that is drawn, "server/cluster_2" of number 2: the base with its weights 7 places on for each.
+// Initial value of a drawn flat; for number 2, "server/cluster_2", the base with each weight shifted by 7 places.
 inline StatusOr<std::shared_ptr<const Model>> PixelsDrawn(const Plan& plan, std::string_view flat) {
   auto model = std::make_shared<Model>(plan.layout());
   int n = 7 * (flat.back() - '0');
@@ -136,7 +136,7 @@ inline std::vector<float> WeightsOfModel(const Model& model) {
   return values;
 }
 
-// The numbers of reference/<name>, and `found`, each as near as a millionth of the largest.
+// Compares `found` with the numbers of reference/<name>, to within a millionth of the largest.
 inline void ExpectReference(const std::string& name, const std::vector<float>& found) {
   std::ifstream file(std::string(RIVULET_SOURCE_DIR) + "/tests/federated/algorithms/reference/" + name);
   std::vector<double> wanted;

@@ -1,5 +1,5 @@
-// Median, Krum, Multi-Krum, the geometric median, centred clipping and a bound on norms: against NumPy in double, in
-// the limits that are a uniform mean, whoever gathers the updates, and what they are for.
+// Median, Krum, Multi-Krum, the geometric median, centred clipping and a bound on norms: compared with NumPy in double,
+// in limits that are a uniform mean, for every collector of updates, and under attack.
 #include "tests/federated/algorithms/reference/robust_rules.inc"
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// What the rule of an algorithm makes of updates that are given.
+// Applies an algorithm's aggregation rule to given updates.
 #pragma once
 
 #include <utility>
@@ -9,7 +9,7 @@
 
 namespace rivulet::testing {
 
-// What the algorithm composes for a model of that many weights.
+// Returns the spec that the algorithm composes for a model with that many weights.
 inline AggregationSpec ComposedSpec(Scenario scenario, int64_t elements, int64_t updates) {
   const VariableSpec variables[] = {{"w", {DType::kFloat32, Shape{elements}}}};
   scenario.server.clients_per_round = updates;

@@ -1,4 +1,4 @@
-// What goes with privacy.secure, and what is refused, by the key that does not.
+// Settings that are compatible with privacy.secure; others are refused with their key.
 #include <gmock/gmock.h>
 
 #include "tests/federated/algorithms/pixel_rounds.h"

@@ -1,4 +1,4 @@
-// A model of a few weights, and what the server of an algorithm makes of means that are given.
+// Applies an algorithm's server step to given means, with a model of a few weights.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ inline std::span<const float> WeightsIn(const ServerState& state) {
   return state.model->tensor(state.model->layout().slices()[0]).flat<float>();
 }
 
-// The server optimiser that the algorithm composes with these options.
+// Returns the server optimiser that the algorithm composes with these options.
 inline StatusOr<std::unique_ptr<const ServerOptimizer>> ServerOf(const std::string& algorithm,
                                                                  const SettingValues& options) {
   Scenario scenario;

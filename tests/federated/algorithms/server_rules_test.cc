@@ -1,5 +1,5 @@
-// FedAvgM, FedAdagrad and FedYogi against NumPy in double, the limits that are federated averaging, and what each
-// option does.
+// FedAvgM, FedAdagrad and FedYogi compared with NumPy in double, the limits that are federated averaging, and the
+// effect of each option.
 #include "tests/federated/algorithms/reference/server_rules.inc"
 
 #include <cmath>

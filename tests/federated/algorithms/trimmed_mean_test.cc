@@ -1,4 +1,4 @@
-// The trimmed mean against NumPy in double, its limit that is a uniform mean, and what it is for.
+// The trimmed mean compared with NumPy in double, its limit that is a uniform mean, and its use against outliers.
 #include "tests/federated/algorithms/reference/trimmed_mean.inc"
 
 #include <cmath>

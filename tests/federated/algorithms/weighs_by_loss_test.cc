@@ -1,4 +1,4 @@
-// TERM and q-FedAvg over updates and losses that are given, against their formulas in double.
+// TERM and q-FedAvg on given updates and losses, compared with their formulas in double.
 #include <cmath>
 #include <string>
 #include <vector>

@@ -1,4 +1,4 @@
-// The language of rules: what is read, and what is refused where and with which mend.
+// The language of rules: accepted rules, and errors with position and remedy.
 #include "federated/local_rules/rule_graph.h"
 
 #include "engine/graphdef/graph_def.h"

@@ -1,4 +1,4 @@
-// Noise that clients add: its size for the smallest sum, its room in the largest, and the law of a sum of few.
+// Noise added by clients: its size for the smallest sum, its range in the largest, and the distribution of small sums.
 #include "federated/privacy/distributed_noise.h"
 
 #include <algorithm>

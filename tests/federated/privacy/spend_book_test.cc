@@ -1,4 +1,4 @@
-// What attempts spend together, and that no order of crashes takes a run over its budget.
+// The total spend of attempts; no order of crashes takes a run over its budget.
 #include "federated/privacy/spend_book.h"
 
 #include <optional>

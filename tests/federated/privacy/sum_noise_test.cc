@@ -1,4 +1,4 @@
-// Noise on sums: how large one rounded update is, that noise is what DrawNoise draws, and that nobody adds it twice.
+// Noise on sums: the norm of a rounded update, noise equal to DrawNoise's, and no double noise.
 #include "federated/privacy/sum_noise.h"
 
 #include <cmath>

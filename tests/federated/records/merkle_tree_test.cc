@@ -1,4 +1,4 @@
-// The tree over a version's updates: the roots of RFC 9162's construction, and paths that prove one leaf and no other.
+// The tree over a version's updates: roots as in RFC 9162, and paths that prove exactly one leaf.
 #include "federated/records/merkle_tree.h"
 
 #include <gtest/gtest.h>

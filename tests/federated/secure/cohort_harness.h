@@ -1,5 +1,5 @@
 // A cohort of secure aggregation in one process: an authority, clients with certificates, a coordinator, and a network
-// that a test may make lie.
+// that a test can manipulate.
 #pragma once
 
 #include <cstring>
@@ -72,8 +72,8 @@ class TestCohort {
     clients_[client] = *std::move(made);
   }
 
-  // The client's answer to its input of the open step, which `change` may have changed. At the sum's step its words are
-  // added, and the answer is empty.
+  // Returns the client's answer to its input of the open step, after `change`, if any. In the step of the sum its words
+  // are added, and the answer is empty.
   using Change = std::function<std::string(std::string)>;
   StatusOr<std::string> AnswerOf(size_t client, const Change& change = {}) {
     RIVULET_ASSIGN_OR_RETURN(std::string input, server_->InputFor(names_[client]));
@@ -88,7 +88,7 @@ class TestCohort {
     last_masked_ = std::move(masked);
     return "";
   }
-  // Masked words that were made elsewhere.
+  // Adds masked words that were computed elsewhere.
   void AddMasked(std::string_view words) {
     std::vector<std::byte> bytes(words.size());
     std::memcpy(bytes.data(), words.data(), words.size());
@@ -96,7 +96,7 @@ class TestCohort {
   }
   Status Deliver(size_t client, const std::string& answer) { return server_->Accept(names_[client], answer); }
 
-  // All clients but those in `dropped` answer the open step; then it is closed.
+  // All clients except those in `dropped` answer the open step; then it is closed.
   Status RunStep(const std::set<size_t>& dropped = {}) {
     for (size_t client = 0; client < clients_.size(); ++client) {
       if (dropped.contains(client)) continue;
@@ -105,7 +105,7 @@ class TestCohort {
     }
     return server_->Close();
   }
-  // Steps until `step` is open. `drops`: client by the step that it does not answer any more.
+  // Runs steps until `step` is open. `drops`: per client, the first step that it does not answer.
   Status RunUntil(int step, const std::map<size_t, int>& drops = {}) {
     while (server_->step() < step) {
       std::set<size_t> dropped;
@@ -115,13 +115,13 @@ class TestCohort {
     }
     return absl::OkStatus();
   }
-  // The whole protocol and the unmasked sum.
+  // Runs the whole protocol and returns the unmasked sum.
   StatusOr<std::vector<std::byte>> Run(const std::map<size_t, int>& drops = {}) {
     RIVULET_RETURN_IF_ERROR(RunUntil(protocol_->steps, drops));
     RIVULET_RETURN_IF_ERROR(server_->Unmask(sum_));
     return sum_;
   }
-  // The sum of the words of those that the coordinator calls survivors, without any protocol.
+  // Returns the sum of the survivors' words, computed without the protocol.
   std::vector<std::byte> PlainSum() const {
     std::vector<std::byte> sum(sum_.size());
     for (const std::string& name : server_->Survivors()) {

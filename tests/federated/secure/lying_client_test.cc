@@ -1,4 +1,4 @@
-// Clients that lie: the coordinator refuses them alone, and a wrong share costs nothing or is named.
+// Malicious clients: the coordinator refuses only them, and a wrong share is harmless or attributed.
 #include "certificates/signature.h"
 #include "federated/secure/announcement.h"
 #include "federated/secure/messages.h"

@@ -1,4 +1,4 @@
-// A coordinator that lies. Each lie is caught by an honest client, whose refusal names it.
+// A malicious coordinator. An honest client detects each lie, and its refusal names it.
 #include "certificates/signature.h"
 #include "federated/secure/announcement.h"
 #include "federated/secure/messages.h"

@@ -1,4 +1,4 @@
-// Honest clients and an honest coordinator: sums to the bit, whoever drops out.
+// Honest clients and an honest coordinator: sums are exact to the bit, for all dropouts.
 #include "federated/secure/protocol.h"
 
 #include <openssl/crypto.h>

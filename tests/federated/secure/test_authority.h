@@ -1,4 +1,4 @@
-// An authority in memory, and clients' certificates by it.
+// An authority in memory, and clients' certificates signed by it.
 #pragma once
 
 #include <map>
@@ -44,13 +44,13 @@ class TestAuthority {
   Certificate certificate_;
 };
 
-// The same authority for a program's tests.
+// The authority shared by a program's tests.
 inline const TestAuthority& SharedAuthority() {
   static const auto* const authority = new TestAuthority;
   return *authority;
 }
 
-// Certificates are made once a program: a thousand take a second.
+// Certificates are made once per program: a thousand take a second.
 inline const TestAuthority::Holder& HolderOf(const std::string& id) {
   static auto* const holders = new std::map<std::string, TestAuthority::Holder>;
   const auto found = holders->find(id);

@@ -1,4 +1,4 @@
-// Traces of availability: which rounds a line means, and what is no line.
+// Traces of availability: the rounds in a line, and invalid lines.
 #include "federated/selection/availability.h"
 
 #include "tests/testing/status_matchers.h"

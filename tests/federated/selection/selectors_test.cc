@@ -1,4 +1,4 @@
-// Ways of selecting: what order each gives, and what its settings do.
+// Selectors: the order that each gives, and the effects of its settings.
 #include <cmath>
 #include <map>
 #include <numeric>

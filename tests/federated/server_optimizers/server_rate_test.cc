@@ -1,4 +1,4 @@
-// The server's schedules, and the average of versions that is measured.
+// The server's learning-rate schedules, and the averaged version that is evaluated.
 #include "federated/server_optimizers/server_rate.h"
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// A version's file: the model, and beside it what the server's optimiser goes on with.
+// A version's file: the model, and the state with which the server's optimiser resumes.
 #include "federated/server_state/server_state.h"
 
 #include "engine/io/safetensors.h"

@@ -1,4 +1,4 @@
-// A device that is held against the host while it trains: one that is right, and one with a kernel that is wrong.
+// A device whose results are compared with the host's during training: a correct one, and one with a wrong kernel.
 #include "client/training/device/checked_trainer.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
-// Codecs and seeded noise on a device against the host's own: the values that arrive, to the bit, over the emulated
-// back end.
+// Codecs and seeded noise on a device compared with the host's: decoded values agree to the bit, on the emulated back
+// end.
 #include "federated/codecs/codec.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Examples that stay on a device: what is brought, what is there already, and what makes way.
+// Examples cached on a device: uploads, cache hits, and evictions.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// The fold on a device against the host's: the same integers, over the emulated back end.
+// Aggregation on a device gives the same integers as on the host, on the emulated back end.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

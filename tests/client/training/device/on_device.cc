@@ -1,5 +1,5 @@
-// On a real GPU: what the emulated back end shows everywhere. Each is skipped by name, with the reason, where there is
-// none.
+// Checks on a real GPU that otherwise run on the emulated back end. Without a GPU each is skipped, with the
+// reason.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Products of 16 bits, scaled losses and TF32 of many clients at once: each lane has a scale of its own, leaves out its
-// own steps, and has the same bits whoever else is trained beside it.
+// 16-bit products, scaled losses and TF32 for many clients at once: each lane has a separate scale, skips its own
+// steps, and has the same bits with any other lanes.
 #include <gtest/gtest.h>
 
 #include "client/training/device/gpu_trainer.h"

@@ -1,5 +1,5 @@
-// Updates that are sent where they were trained and by the host: trainings of one device, what happens to their updates
-// on their way on either side, and what has come of it.
+// Fixture for the processing of updates on the device that trained them and by the host: training, update steps such as
+// clipping or encoding, and a comparison of the aggregated results.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -24,16 +24,16 @@
 
 namespace rivulet::testing {
 
-// What has come of the updates of all clients.
+// The results of all clients' updates.
 struct Folded {
   std::vector<std::vector<int64_t>> sums;  // by part
   std::vector<int64_t> nonzeros, lost;
-  std::vector<std::string> sentences;  // by client; "": it was folded
+  std::vector<std::string> sentences;  // by client; "": the update was aggregated
   std::vector<double> norms;
   std::vector<std::vector<std::vector<float>>> left_out;  // by client and part
 };
 
-// Of the device that the derived one opens.
+// For the device opened by a derived class.
 class SentUpdatesTest : public ::testing::Test {
  protected:
   virtual std::shared_ptr<GpuDevice> Open() const = 0;
@@ -69,7 +69,7 @@ class SentUpdatesTest : public ::testing::Test {
     pipeline_ = *std::move(pipeline);
   }
 
-  // What client `client` begins with beside its task, as a few rounds would leave it.
+  // The client's state at the start of its task, as after a few rounds.
   std::span<const NamedState> BeginOf(size_t client) {
     const std::span<const NamedState> beside = pipeline_->Begin(client);
     for (const NamedState& one : beside) {
@@ -81,7 +81,7 @@ class SentUpdatesTest : public ::testing::Test {
     return beside;
   }
 
-  // `group` at a time, folded where they were trained, or by the host.
+  // Trains `group` clients at a time; updates are aggregated on the device, or by the host.
   Folded TrainAndFold(size_t group, bool leave) {
     Folded folded;
     EXPECT_EQ(trainer_->LeaveParts(leave), leave);
@@ -159,7 +159,7 @@ class SentUpdatesTest : public ::testing::Test {
     }
   }
 
-  // What the host makes of the same trainings. Clients of unlike sizes.
+  // Returns the host's result of the same trainings, with clients of different sizes.
   Folded ExpectTheHosts(const Scenario& scenario, const std::vector<int>& sizes = {12, 7, 1, 22, 3}) {
     Use(scenario, sizes);
     const Folded host = TrainAndFold(sizes.size(), false);
@@ -177,7 +177,7 @@ class SentUpdatesTest : public ::testing::Test {
   std::vector<const AlignedBuffer*> broadcasts_;
   std::unique_ptr<Trainer> trainer_;
   std::unique_ptr<UpdatePipeline> pipeline_;
-  size_t spoilt_ = SIZE_MAX;  // the client whose remains are no numbers
+  size_t spoilt_ = SIZE_MAX;  // the client whose residual has invalid numbers
 };
 
 }  // namespace rivulet::testing

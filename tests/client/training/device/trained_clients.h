@@ -1,4 +1,4 @@
-// Clients who are trained on a device and on the host, and what came of it, side by side.
+// Clients trained on a device and on the host, with both results for comparison.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@
 
 namespace rivulet::testing {
 
-// What a client has and what came of it.
+// A client's data and its result.
 struct Client {
   Task task;
   std::string name;
@@ -52,7 +52,7 @@ inline std::vector<Client> ClientsOf(const Plan& plan, const std::vector<int>& s
   return clients;
 }
 
-// Takes `group` at a time.
+// Trains `group` clients at a time.
 inline std::vector<Came> TrainAll(Trainer& trainer, const std::vector<Client>& clients, const Model& base, size_t group,
                                   std::span<const AlignedBuffer* const> broadcasts = {}) {
   std::vector<Came> all;

@@ -1,5 +1,5 @@
-// Many clients at once over the emulated back end: each as the trainer on the host trains it, within what a sum in
-// another order can move, and to the bit the same whoever else is trained beside it.
+// Many clients at once on the emulated back end: results agree with the host trainer's up to the order of sums, and are
+// the same to the bit with any other lanes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// What happens to updates on their way, where they were trained and on the host: the same sums, refusals and remains,
-// to the bit, for any lanes.
+// Processing of updates on the training device and on the host: the same sums, refusals and residuals, to the bit, for
+// any number of lanes.
 #include "tests/client/training/device/sent_updates.h"
 #include "tests/emulated_gpu/emulated_backend.h"
 

@@ -1,4 +1,4 @@
-// Attention and its gradient for floats on every instruction set, against those of doubles.
+// Attention and its gradient for floats on every instruction set, compared with doubles.
 #include <gmock/gmock.h>
 
 #include <limits>

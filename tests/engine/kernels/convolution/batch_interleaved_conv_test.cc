@@ -1,5 +1,5 @@
-// Batch-interleaved convolutions against plain float64 loops and direct sums: groups of images that are not full, every
-// padding, which shapes take them.
+// Batch-interleaved convolutions compared with plain float64 loops and direct sums: incomplete groups of images, every
+// padding, and the supported shapes.
 #include "engine/kernels/cpu/convolution/batch_interleaved_conv.h"
 
 #include <gmock/gmock.h>

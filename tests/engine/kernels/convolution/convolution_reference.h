@@ -1,4 +1,4 @@
-// Convolutions of stride 1 in plain float64 loops, and how far a prepared kernel is from them.
+// Convolutions of stride 1 in plain float64 loops, and the differences of a prepared kernel from them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ struct Tensors {
   }
 };
 
-// The scratch memory holds NaNs before.
+// Fills the scratch memory with NaNs before the call.
 inline Tensor Convolve(const Prepared& prepared, const Tensors& tensors, ConvDirection direction,
                        Tensor* bias = nullptr) {
   const auto inputs = tensors.Inputs(direction);
@@ -106,7 +106,7 @@ inline std::vector<double> Expected(const Window& w, const Tensors& tensors, Con
   return direction == ConvDirection::kForward ? y : direction == ConvDirection::kBackwardInput ? dx : df;
 }
 
-// Of the differences to float64: the largest relative to the largest that is expected, and the roots of mean squares.
+// Errors relative to float64: the largest difference over the largest expected value, and the root mean squares.
 struct Error {
   double most = 0, mean = 0;
 };
@@ -116,7 +116,7 @@ inline Error ErrorOf(const Tensor& actual, const std::vector<double>& expected) 
   Error error;
   for (size_t i = 0; i < expected.size(); ++i) {
     const double difference = std::abs(static_cast<double>(values[i]) - expected[i]);
-    if (!(difference <= error.most)) error.most = difference;  // NaN too
+    if (!(difference <= error.most)) error.most = difference;  // also for NaN
     squares += difference * difference;
     expected_squares += expected[i] * expected[i];
     largest = std::max(largest, std::abs(expected[i]));

@@ -1,4 +1,4 @@
-// What convolutions and pools of random shapes share: a window that moves over images in one of two layouts.
+// Helpers for convolutions and pools of random shapes: a window that moves over images in one of two layouts.
 #pragma once
 
 #include <string>
@@ -22,17 +22,17 @@ struct WindowProblem {
   Shape Image(int64_t height, int64_t width, int64_t channels) const {
     return nchw ? Shape({batch, channels, height, width}) : Shape({batch, height, width, channels});
   }
-  // Flat index into an image of this layout.
+  // Returns the flat index into an image of this layout.
   size_t At(int64_t b, int64_t row, int64_t column, int64_t channel, int64_t height, int64_t width,
             int64_t channels) const {
     return static_cast<size_t>(nchw ? ((b * channels + channel) * height + row) * width + column
                                     : ((b * height + row) * width + column) * channels + channel);
   }
-  // An attribute with one number an axis.
+  // Returns an attribute with one number per axis.
   std::vector<int64_t> ByAxis(int64_t at_y, int64_t at_x) const {
     return nchw ? std::vector<int64_t>{1, 1, at_y, at_x} : std::vector<int64_t>{1, at_y, at_x, 1};
   }
-  // Strides, padding and layout: what the ops of all windows name alike.
+  // Strides, padding and layout: the attributes common to all windowed ops.
   AttrMap WindowAttrs() const {
     AttrMap attrs = {{"strides", ByAxis(y.stride, x.stride)},
                      {"padding", padding},

@@ -1,5 +1,5 @@
-// Convolutions by fewer multiplications against plain float64 loops and direct float32 sums: edges, tails, exactness,
-// what a NaN spreads to, and which shapes take them.
+// Winograd convolutions compared with plain float64 loops and direct float32 sums: edges, tails, exactness, the spread
+// of a NaN, and the supported shapes.
 #include "engine/kernels/cpu/convolution/winograd.h"
 
 #include <gmock/gmock.h>

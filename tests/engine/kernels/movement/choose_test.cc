@@ -1,4 +1,4 @@
-// How strided copies are made.
+// The choice of an algorithm for strided copies.
 #include "engine/kernels/cpu/movement/choose.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Which algorithm a product takes at the edges of its thresholds.
+// The algorithm chosen for a product at the edges of its thresholds.
 #include "engine/kernels/cpu/product/choose.h"
 
 #include <gtest/gtest.h>

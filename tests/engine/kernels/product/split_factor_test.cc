@@ -1,4 +1,4 @@
-// The same of a factor that is taken apart once, as recurrent layers have it.
+// Products with a factor that is split once, as in recurrent layers.
 #include "engine/kernels/cpu/product/split_factor.h"
 
 #include "tests/engine/kernels/product/split_problem.h"

@@ -1,4 +1,4 @@
-// What tests of products of factors taken apart share: shapes, and sums in float64.
+// Helpers for tests of products of split factors: shapes, and sums in float64.
 #pragma once
 
 #include <cmath>
@@ -41,7 +41,7 @@ inline Sum SumOf(const SplitProduct& p, const float* a, const float* b, int64_t 
   return sum;
 }
 
-// A sum of k products rounds k times at most, and each of them leaves 2^-22 of itself out at most.
+// A sum of k products is rounded at most k times, and each product omits at most 2^-22 of itself.
 inline void ExpectSums(const SplitProduct& p, const float* a, const float* b, const std::vector<float>& c) {
   SCOPED_TRACE(fmt::format("[{}x{}x{}] {}{}", p.m, p.n, p.k, p.a_k == 1 ? "N" : "T", p.b_column == 1 ? "N" : "T"));
   for (int64_t row = 0; row < p.m; ++row) {

@@ -1,5 +1,5 @@
-// float32 products of factors taken apart into bfloat16, against float64 sums: as exact as any float32 sum, whatever
-// the shape and the way factors lie.
+// float32 products of factors split into bfloat16 parts, compared with float64 sums: as exact as any float32 sum, for
+// every shape and layout.
 #include "engine/kernels/cpu/product/split_product.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
-// A step of a recurrent layer in one pass over its gates has the bits of the plain loops, on every instruction set; and
-// so has a product whose second factor was laid out beforehand.
+// A step of a recurrent layer in one pass over its gates has the bits of the plain loops, on every instruction set. So
+// has a product whose second factor was packed beforehand.
 #include <gmock/gmock.h>
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// Which way a reduction goes over its input.
+// The choice of a reduction's algorithm.
 #include "engine/kernels/cpu/reduction/choose.h"
 
 #include <gtest/gtest.h>

@@ -393,7 +393,8 @@ class Package(SoftwareList, RivuletTest):
             self.assertIn(f"usr/share/{path}", files["rivulet"])
         for path in ("zsh/vendor-completions/_rivulet-client", "fish/vendor_completions.d/rivulet-client.fish"):
             self.assertIn(f"usr/share/{path}", files["rivulet-client"])
-        self.assertEqual(sorted(name for name in files["rivulet-client"] if "/man1/" in name), ["usr/share/man/man1/rivulet-client-request.1", "usr/share/man/man1/rivulet-client.1"])
+        self.assertEqual(sorted(name for name in files["rivulet-client"] if "/man1/" in name), [
+            "usr/share/man/man1/rivulet-client-request.1", "usr/share/man/man1/rivulet-client-verify.1", "usr/share/man/man1/rivulet-client.1"])
         unit = (roots["rivulet-client"] / "usr/lib/systemd/system/rivulet-client@.service").read_text()
         self.assertIn("man:rivulet-client(1)", unit)
         self.assertIn("ExecStart=/var/lib/rivulet/%i/start", unit)

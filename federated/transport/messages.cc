@@ -111,6 +111,8 @@ StatusOr<Task> FromMessage(const rpc::TaskProto& message) {
   task.numbers.insert(message.numbers().begin(), message.numbers().end());
   RIVULET_ASSIGN_OR_RETURN(task.plan, Digest::FromBytes(message.plan()));
   for (const rpc::NamedBlobProto& input : message.inputs()) {
+    // Records and receipts are fetched beside tasks, and are no input of one.
+    RIVULET_RETURN_IF_ERROR(ToEnum(input.id().form(), BlobId::Form::kBase, "a blob of form").status());
     RIVULET_ASSIGN_OR_RETURN(const BlobId id, FromMessage(input.id()));
     task.inputs.push_back({input.name(), id});
   }

@@ -1,6 +1,6 @@
 """Checks a proof of `rivulet runs export RUN --proof FOLDER` without Rivulet: python check_proof.py FOLDER [AUTHORITY.crt [HEAD]]
 
-Needs the package `cryptography` from version 42 on. The bytes are those of docs/internals/formats.md, "Records of versions"."""
+Needs the package `cryptography` from version 38 on. The bytes are those of docs/internals/formats.md, "Records of versions"."""
 import base64
 import datetime
 import hashlib
@@ -33,6 +33,12 @@ def expect(what, found, expected):
         sys.exit(f"{what} is {found}, and {expected} was expected")
 
 
+def limit(certificate, side):
+    """An end of the certificate's validity; before version 42 of the package it has no time zone."""
+    name = f"not_valid_{side}"
+    return getattr(certificate, f"{name}_utc", None) or getattr(certificate, name).replace(tzinfo=datetime.timezone.utc)
+
+
 def check_signature(where, envelope, payload, made_ms, authority):
     """The signature is by the certificate beside it; the authority has issued that for a coordinator, valid on the day."""
     for one in envelope["signatures"]:
@@ -42,12 +48,13 @@ def check_signature(where, envelope, payload, made_ms, authority):
         public = certificate.public_key().public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
         expect(f"{where} keyid", one["keyid"], sha256(public).hex())
         if authority is not None:
-            certificate.verify_directly_issued_by(authority)
+            expect(f"{where} issuer", certificate.issuer, authority.subject)
+            authority.public_key().verify(certificate.signature, certificate.tbs_certificate_bytes, ec.ECDSA(hashes.SHA256()))
             names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
             roles = [uri.split(":")[1].split("/")[0] for uri in names.get_values_for_type(x509.UniformResourceIdentifier)]
             expect(f"{where} role", roles, ["coordinator"])
             made = datetime.datetime.fromtimestamp(made_ms / 1000, datetime.timezone.utc)
-            expect(f"{where} valid", certificate.not_valid_before_utc <= made <= certificate.not_valid_after_utc, True)
+            expect(f"{where} valid", limit(certificate, "before") <= made <= limit(certificate, "after"), True)
     expect(f"{where} signatures", len(envelope["signatures"]), 1 if authority else len(envelope["signatures"]))
 
 
